@@ -1,0 +1,77 @@
+"""What pickle gets wrong, put right library by library: the protocol that every file in this folder follows.
+
+Called by `codec`, `groups` and `compare`. A reducer only describes an object; nothing live changes when it returns.
+A file `reducers/<lib>.py` has `LIBRARY` (the top-level module it is about, None: always) and `plugin() -> Plugin`.
+It is imported only when its library is already in `sys.modules`, so it may import that library at module level.
+Rebuild functions are named `_make_*`, live beside their reducer and never move: pickles name them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import ModuleType
+from typing import Any, TypeAlias
+
+__all__ = ["Plugin", "Reducer", "Unstorable", "load"]
+
+# What a file is about is spelt here and not read from the file, because reading it would import the file.
+ALWAYS = frozenset({"builtins", "threading", "io"})
+
+
+class Unstorable(Exception):  # noqa: N818  the word says what it is: the object cannot be stored
+    """Raised by a reducer: this object cannot be stored; `args[0]` is the reason in plain words."""
+
+
+Reducer: TypeAlias = Callable[[Any], "tuple[Any, ...] | str"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plugin:
+    """What one library (or, merged, all that are loaded) needs beyond plain pickle.
+
+    `exact` goes by `type(obj)`, `subclasses` by isinstance (first match). `referents` replaces what the walk over a
+    value follows, by exact type. `memory` names the memory an object is a view of: the id of its owner, an address
+    range, or None when it owns nothing that others could share.
+    """
+
+    exact: Mapping[type, Reducer] = field(default_factory=dict)
+    subclasses: tuple[tuple[type, Reducer], ...] = ()
+    referents: Mapping[type, Callable[[Any], Iterable[Any]]] = field(default_factory=dict)
+    memory: Mapping[type, Callable[[Any], tuple[int, int] | int | None]] = field(default_factory=dict)
+
+
+def load(modules: Mapping[str, ModuleType]) -> Plugin:
+    """Merge the plugins of every library in `modules` (normally `sys.modules`)."""
+    return _merged(frozenset(name for name in _available() if name in ALWAYS or _loaded(modules, name)))
+
+
+def _loaded(modules: Mapping[str, ModuleType], name: str) -> bool:
+    # A module under import is in sys.modules half-built; a background thread may be importing right now.
+    module = modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    return module is not None and not getattr(spec, "_initializing", False)
+
+
+@lru_cache(maxsize=1)
+def _available() -> tuple[str, ...]:
+    return tuple(sorted(info.name for info in pkgutil.iter_modules(__path__)))
+
+
+@lru_cache(maxsize=64)
+def _merged(names: frozenset[str]) -> Plugin:
+    exact: dict[type, Reducer] = {}
+    subclasses: list[tuple[type, Reducer]] = []
+    referents: dict[type, Callable[[Any], Iterable[Any]]] = {}
+    memory: dict[type, Callable[[Any], tuple[int, int] | int | None]] = {}
+    # Builtins last: a library's own word about its types wins over the general one.
+    for name in sorted(names, key=lambda n: (n in ALWAYS, n)):
+        part: Plugin = importlib.import_module(f"{__name__}.{name}").plugin()
+        exact = {**part.exact, **exact}
+        subclasses.extend(part.subclasses)
+        referents = {**part.referents, **referents}
+        memory = {**part.memory, **memory}
+    return Plugin(exact=exact, subclasses=tuple(subclasses), referents=referents, memory=memory)
