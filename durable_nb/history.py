@@ -1,0 +1,469 @@
+"""What the journal says: fold events into a State, and decide whether a finished cell may stand for a new one.
+
+Pure: no clock, no disk, no live objects. The engine calls `fold` at load, `State.apply` for every event that became
+durable, and `mismatches` for every candidate; what needs live values or the store is asked through `Facts`.
+The rules are those of reuse: an attempt is a hit only when its code, everything it read, and the state of the process
+it depended on are what they were. Whatever is unclear is a reason to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from durable_nb.model import CheckpointId, Event, Json
+
+__all__ = [
+    "Attempt",
+    "Facts",
+    "Inputs",
+    "KernelLife",
+    "Record",
+    "Run",
+    "State",
+    "candidates",
+    "fold",
+    "mismatches",
+]
+
+COMMITS = frozenset({"ActivityCompleted", "CheckpointCompleted"})
+ENDS = {
+    "ActivityCompleted": "completed",
+    "ActivityFailed": "failed",
+    "ActivityCanceled": "canceled",
+    "ActivityLost": "lost",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Everything an attempt depended on, as recorded when it completed.
+
+    `names`: version of each name read, None when it was absent. `base`: the checkpoint its versions are taken from.
+    `process`: digest of each component of process state it read; `unset` lists those that nothing in the run had set.
+    """
+
+    names: Mapping[str, str | None] = field(default_factory=dict)
+    base: CheckpointId | None = None
+    process: Mapping[str, str] = field(default_factory=dict)
+    unset: frozenset[str] = frozenset()
+    files: tuple[Json, ...] = ()
+    depends: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
+    unknown: tuple[str, ...] = ()
+    outside_effects: tuple[str, ...] = ()
+    handles_absence: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        return {
+            "names": dict(self.names),
+            "base": self.base,
+            "process": dict(self.process),
+            "unset": sorted(self.unset),
+            "files": list(self.files),
+            "depends": dict(self.depends),
+            "modules": dict(self.modules),
+            "key": self.key,
+            "unknown": list(self.unknown),
+            "outside_effects": list(self.outside_effects),
+            "handles_absence": self.handles_absence,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> Inputs:
+        return cls(
+            names=dict(data.get("names", {})),
+            base=data.get("base"),
+            process=dict(data.get("process", {})),
+            unset=frozenset(data.get("unset", ())),
+            files=tuple(data.get("files", ())),
+            depends=dict(data.get("depends", {})),
+            modules=dict(data.get("modules", {})),
+            key=data.get("key", ""),
+            unknown=tuple(data.get("unknown", ())),
+            outside_effects=tuple(data.get("outside_effects", ())),
+            handles_absence=bool(data.get("handles_absence", False)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A completed attempt: what a later life of the same run may reuse."""
+
+    event_id: str
+    seq: int
+    run_id: str
+    kernel_id: str
+    activity_id: str
+    name: str
+    cell_id: str | None
+    code_hash: str
+    checkpoint_id: CheckpointId
+    inputs: Inputs
+    changed: tuple[str, ...]
+    deleted: tuple[str, ...]
+    process_changed: tuple[str, ...]
+    unsaved: tuple[tuple[str, str], ...]
+    setup: bool
+    timestamp: int
+    duration_s: float
+    execution_count: int
+    outputs: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Attempt:
+    """One try of an activity, open until an event ends it."""
+
+    activity_id: str
+    name: str
+    attempt: int
+    run_id: str
+    kernel_id: str
+    started: int
+    event_id: str
+    seq: int
+    source: str
+    cell_id: str | None
+    code_hash: str
+    execution_count: int
+    decision: tuple[str, ...] = ()
+    status: str = "running"
+    ended: int | None = None
+    error: str = ""
+    duration_s: float | None = None
+    checkpoint_id: str | None = None
+    stored_bytes: int = 0
+    reused: int = 0
+    unsaved: tuple[Json, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class KernelLife:
+    """One kernel process attached to the workflow."""
+
+    kernel_id: str
+    run_id: str
+    attached: int
+    pid: int
+    host: str
+    process: Mapping[str, Json]
+    last_seen: int
+    ended: str = ""  # restart | shutdown | exit | unload | lost; empty: no end recorded
+    cause: str = ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One pass through the notebook, across as many kernels as it takes."""
+
+    run_id: str
+    started: int
+    reason: str
+    head: CheckpointId | None = None
+    last_event: int = 0
+    records: list[Record] = field(default_factory=list)
+    by_code: dict[str, list[Record]] = field(default_factory=dict)
+    process_set: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """A fold of the journal: everything `status`, the panel and the decisions look at."""
+
+    workflow_id: str = ""
+    runs: dict[str, Run] = field(default_factory=dict)
+    kernels: dict[str, KernelLife] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+    open_attempts: dict[str, Attempt] = field(default_factory=dict)
+    current_run: str | None = None
+    commits: int = 0
+    events: int = 0
+    degraded: str = ""
+    corrupted: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
+
+    @property
+    def run(self) -> Run | None:
+        return self.runs.get(self.current_run) if self.current_run else None
+
+    @property
+    def last_kernel(self) -> KernelLife | None:
+        return next(reversed(self.kernels.values()), None)
+
+    def apply(self, event: Event) -> None:
+        """Take one event in; unknown types change nothing, so that newer journals stay readable."""
+        self.events += 1
+        self.workflow_id = event.workflow_id
+        if life := self.kernels.get(event.kernel_id):
+            life.last_seen = max(life.last_seen, event.timestamp)
+        if run := self.runs.get(event.run_id):
+            run.last_event = max(run.last_event, event.timestamp)
+        handler = _HANDLERS.get(event.event_type)
+        if handler is not None:
+            handler(self, event)
+        if event.event_type in COMMITS:
+            self._commit(event)
+
+    def _commit(self, event: Event) -> None:
+        self.commits += 1
+        run = self.runs[event.run_id]
+        run.head = event.payload["checkpoint"]["id"]
+        run.process_set.update(event.payload.get("process_changed", ()))
+
+
+def fold(events: Iterable[Event]) -> State:
+    """Return the State that these events make, in order."""
+    state = State()
+    for event in events:
+        state.apply(event)
+    return state
+
+
+def _run_started(state: State, event: Event) -> None:
+    state.runs[event.run_id] = Run(
+        run_id=event.run_id,
+        started=event.timestamp,
+        reason=event.payload.get("reason", ""),
+        last_event=event.timestamp,
+    )
+    state.current_run = event.run_id
+
+
+def _kernel_attached(state: State, event: Event) -> None:
+    payload = event.payload
+    state.kernels.pop(event.kernel_id, None)
+    state.kernels[event.kernel_id] = KernelLife(
+        kernel_id=event.kernel_id,
+        run_id=event.run_id,
+        attached=event.timestamp,
+        pid=payload.get("pid", 0),
+        host=payload.get("host", ""),
+        process=payload,
+        last_seen=event.timestamp,
+    )
+    state.current_run = event.run_id
+
+
+def _kernel_detached(state: State, event: Event) -> None:
+    if life := state.kernels.get(event.kernel_id):
+        life.ended = event.payload.get("reason", "exit")
+
+
+def _kernel_lost(state: State, event: Event) -> None:
+    if life := state.kernels.get(event.payload.get("kernel_id", "")):
+        life.ended = "lost"
+        life.cause = event.payload.get("cause", "")
+
+
+def _run_recovered(state: State, event: Event) -> None:
+    state.current_run = event.run_id
+    if life := state.kernels.get(event.kernel_id):
+        life.run_id = event.run_id
+
+
+def _activity_started(state: State, event: Event) -> None:
+    payload = event.payload
+    attempt = Attempt(
+        activity_id=event.activity_id or "",
+        name=payload.get("name", ""),
+        attempt=event.attempt or 1,
+        run_id=event.run_id,
+        kernel_id=event.kernel_id,
+        started=event.timestamp,
+        event_id=event.event_id,
+        seq=event.seq,
+        source=payload.get("source", ""),
+        cell_id=payload.get("cell_id"),
+        code_hash=payload.get("code_hash", ""),
+        execution_count=payload.get("execution_count", 0),
+        decision=tuple(payload.get("decision", ())),
+    )
+    state.attempts.append(attempt)
+    state.open_attempts[event.event_id] = attempt
+
+
+def _activity_ended(state: State, event: Event) -> None:
+    started = event.correlation.get("parent_event") or event.payload.get("started_event", "")
+    attempt = state.open_attempts.pop(started, None)
+    if attempt is None:
+        return
+    attempt.status = ENDS[event.event_type]
+    attempt.ended = event.timestamp
+    attempt.error = event.payload.get("error", "") or event.payload.get("cause", "")
+    took = event.metadata.get("execution_time_ms")
+    attempt.duration_s = took / 1000 if took is not None else (event.timestamp - attempt.started) / 1e6
+    if event.event_type != "ActivityCompleted":
+        return
+    attempt.checkpoint_id = event.payload["checkpoint"]["id"]
+    attempt.stored_bytes = event.payload.get("stored_bytes", 0)
+    attempt.unsaved = tuple(event.payload.get("unsaved", ()))
+    _record(state, event, attempt)
+
+
+def _record(state: State, event: Event, attempt: Attempt) -> None:
+    payload = event.payload
+    record = Record(
+        event_id=event.event_id,
+        seq=event.seq,
+        run_id=event.run_id,
+        kernel_id=event.kernel_id,
+        activity_id=attempt.activity_id,
+        name=attempt.name,
+        cell_id=attempt.cell_id,
+        code_hash=attempt.code_hash,
+        checkpoint_id=payload["checkpoint"]["id"],
+        inputs=Inputs.from_json(payload.get("inputs", {})),
+        changed=tuple(item["name"] for item in payload.get("changed", ())),
+        deleted=tuple(payload.get("deleted", ())),
+        process_changed=tuple(payload.get("process_changed", ())),
+        unsaved=tuple((u["name"], u["reason"]) for u in payload.get("unsaved", ()) if u.get("made_by") == attempt.activity_id),
+        setup=bool(payload.get("setup", False)),
+        timestamp=event.timestamp,
+        duration_s=attempt.duration_s or 0.0,
+        execution_count=attempt.execution_count,
+        outputs=bool(payload.get("attachments")),
+    )
+    run = state.runs[event.run_id]
+    run.records.append(record)
+    run.by_code.setdefault(record.code_hash, []).append(record)
+
+
+def _activity_reused(state: State, event: Event) -> None:
+    wanted = event.payload.get("of_event")
+    for attempt in reversed(state.attempts):
+        if attempt.status == "completed" and attempt.checkpoint_id == event.payload.get("checkpoint_id") and wanted:
+            attempt.reused += 1
+            return
+
+
+def _checkpoint_restored(state: State, event: Event) -> None:
+    run = state.runs.get(event.run_id)
+    if run is not None and event.payload.get("whole", True):
+        run.head = event.payload["checkpoint_id"]
+
+
+def _storage_degraded(state: State, event: Event) -> None:
+    state.degraded = event.payload.get("error", "")
+
+
+def _storage_recovered(state: State, event: Event) -> None:
+    state.degraded = ""
+
+
+def _checkpoint_corrupted(state: State, event: Event) -> None:
+    state.corrupted.add(event.payload["checkpoint_id"])
+
+
+def _checkpoint_deleted(state: State, event: Event) -> None:
+    state.deleted.add(event.payload["checkpoint_id"])
+
+
+_HANDLERS = {
+    "RunStarted": _run_started,
+    "KernelAttached": _kernel_attached,
+    "KernelDetached": _kernel_detached,
+    "KernelLost": _kernel_lost,
+    "RunRecovered": _run_recovered,
+    "ActivityStarted": _activity_started,
+    "ActivityCompleted": _activity_ended,
+    "ActivityFailed": _activity_ended,
+    "ActivityCanceled": _activity_ended,
+    "ActivityLost": _activity_ended,
+    "ActivityReused": _activity_reused,
+    "CheckpointRestored": _checkpoint_restored,
+    "StorageDegraded": _storage_degraded,
+    "StorageRecovered": _storage_recovered,
+    "CheckpointCorrupted": _checkpoint_corrupted,
+    "CheckpointDeleted": _checkpoint_deleted,
+}
+
+
+class Facts(Protocol):
+    """What a decision has to know about the present; the engine answers, tests answer by hand."""
+
+    def name_differs(self, name: str, version: str, record: Record) -> str | None:
+        """Return None if the name has the content of that version now, else a sentence that says how it differs."""
+        ...
+
+    def present(self, name: str) -> bool:
+        """Is the name there now (builtins count as present only for themselves, never here)?"""
+        ...
+
+    def is_builtin(self, name: str) -> bool: ...
+
+    def process_differs(self, component: str, digest: str, unset: bool) -> str | None:
+        """Return None if the component of process state is what it was, or unset then and untouched now."""
+        ...
+
+    def file_differs(self, mark: Json) -> str | None: ...
+
+    def depends_differs(self, depends: Mapping[str, str]) -> str | None: ...
+
+    def module_differs(self, module: str, digest: str) -> str | None: ...
+
+    def key(self) -> str: ...
+
+
+def candidates(run: Run | None, code_hash: str, *, cell_id: str | None, kernel_id: str | None) -> Sequence[Record]:
+    """Return the completed attempts of the run with this code, best first: same cell, then newest.
+
+    `kernel_id` leaves out what this kernel life did itself: pressing Shift-Enter again means «run it»; None keeps all.
+    """
+    if run is None:
+        return ()
+    found = [r for r in run.by_code.get(code_hash, ()) if kernel_id is None or r.kernel_id != kernel_id]
+    return sorted(found, key=lambda r: (cell_id is not None and r.cell_id == cell_id, r.seq), reverse=True)
+
+
+def mismatches(record: Record, facts: Facts, *, unknown_inputs: str = "skip", first_only: bool = True) -> list[str]:
+    """Return why the record cannot stand for a run now; empty means that it can.
+
+    Cheap reasons come first; with `first_only` the expensive ones are not looked for once a reason is found.
+    """
+    found: list[str] = []
+    for reason in _reasons(record, facts, unknown_inputs):
+        found.append(reason)
+        if first_only:
+            break
+    return found
+
+
+def _reasons(record: Record, facts: Facts, unknown_inputs: str) -> Iterable[str]:
+    inputs = record.inputs
+    if record.setup:
+        yield "it is a --setup cell, which always runs"
+    for effect in inputs.outside_effects:
+        yield f"it changes something outside the namespace that no checkpoint holds ({effect})"
+    for name, reason in record.unsaved:
+        if not reason.startswith("a closed file"):
+            yield f"it makes `{name}`, which a checkpoint cannot hold ({reason})"
+    if inputs.unknown and unknown_inputs == "run":
+        yield f"it has inputs that cannot be seen ({', '.join(inputs.unknown)}) and unknown_inputs is «run»"
+    if inputs.key != facts.key():
+        yield "the value of --key is another one"
+    if (text := facts.depends_differs(inputs.depends)) is not None:
+        yield text
+    for component, digest in inputs.process.items():
+        if (text := facts.process_differs(component, digest, component in inputs.unset)) is not None:
+            yield text
+    for module, digest in inputs.modules.items():
+        if (text := facts.module_differs(module, digest)) is not None:
+            yield text
+    for mark in inputs.files:
+        if (text := facts.file_differs(mark)) is not None:
+            yield text
+    yield from _name_reasons(record, facts)
+
+
+def _name_reasons(record: Record, facts: Facts) -> Iterable[str]:
+    for name, version in record.inputs.names.items():
+        if version is None:
+            # The cell completed although the name was absent, so it made the name before it read it, unless it
+            # catches the absence or read a builtin of that name instead.
+            if facts.present(name) and (record.inputs.handles_absence or facts.is_builtin(name)):
+                yield f"`{name}` was not defined when it ran, and is now"
+        elif (text := facts.name_differs(name, version, record)) is not None:
+            yield text

@@ -1,0 +1,141 @@
+"""The narrow protocols the core needs from the world; implementations live at the edges, fakes in `testing/`.
+
+Each method states one promise. Nothing here is imported for behaviour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from durable_nb.model import Event, EventDraft, Output, Owner
+
+__all__ = ["Clock", "Files", "Journal", "Observer", "Shell", "WritableFile"]
+
+
+class Clock(Protocol):
+    """The only source of time."""
+
+    def now_us(self) -> int:
+        """Wall clock, microseconds since the epoch, UTC; may jump, also backwards."""
+        ...
+
+    def monotonic_s(self) -> float:
+        """Seconds that never go back; only differences mean anything."""
+        ...
+
+
+class WritableFile(Protocol):
+    """An open file that only grows."""
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append all of `data`, or raise OSError with an unknown part of it written."""
+        ...
+
+    def sync(self) -> None:
+        """Return only when everything written is durable under the file's name, if that name itself is durable."""
+        ...
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut to the first `size_bytes` bytes; later writes append there."""
+        ...
+
+    def close(self) -> None:
+        """Release the handle; promises no durability."""
+        ...
+
+
+class Files(Protocol):
+    """All that the store asks of a file system. Paths are relative to the repository root, with `/`."""
+
+    def create(self, path: str) -> WritableFile:
+        """Create a new file for writing and fail with FileExistsError if the name is taken; parents must exist."""
+        ...
+
+    def append(self, path: str) -> WritableFile:
+        """Open an existing file so that writes go behind its last byte."""
+        ...
+
+    def read(self, path: str, offset: int = 0, size_bytes: int | None = None) -> bytes:
+        """Return the bytes from `offset` (fewer at the end); FileNotFoundError if there is no such file."""
+        ...
+
+    def list(self, path: str) -> Sequence[tuple[str, int]]:
+        """Return (name, size in bytes; -1 for a folder) of what is in a folder, sorted; empty if there is none."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Replace `target` atomically; durable only after `sync_folder` of the target's folder."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Take a name away; FileNotFoundError if it is not there; durable only after `sync_folder`."""
+        ...
+
+    def make_folder(self, path: str) -> None:
+        """Create a folder (mode 0700) and its parents, durably; fine if it exists."""
+        ...
+
+    def sync_folder(self, path: str) -> None:
+        """Return only when creations, renames and removals in this folder are durable."""
+        ...
+
+
+class Journal(Protocol):
+    """The append-only list of events of one workflow, written by the holder of its lease."""
+
+    @property
+    def owner(self) -> Owner | None:
+        """The lease this journal writes under; None when it was opened to read."""
+        ...
+
+    def append(self, drafts: Sequence[EventDraft]) -> list[Event]:
+        """Make the events durable, in order and together, and return them; on OSError none of them is true."""
+        ...
+
+    def read(self, after_seq: int = 0) -> Iterator[Event]:
+        """Yield the trusted events in order of `seq`, from the first one behind `after_seq`."""
+        ...
+
+    def close(self, *, release: bool = True) -> None:
+        """Stop writing; with `release` give the lease back, else leave it to be taken over."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees every event after it is durable; must not raise and must not block."""
+
+    def __call__(self, events: Sequence[Event]) -> None: ...
+
+
+class Shell(Protocol):
+    """What the engine needs of the interactive shell."""
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The live `user_ns`, a plain dict."""
+        ...
+
+    def state(self) -> Mapping[str, Any]:
+        """Return what is around the namespace and restored with it: execution_count and new inputs, as JSON."""
+        ...
+
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        """Bring execution count and input history back."""
+        ...
+
+    def hidden(self) -> Mapping[str, Any]:
+        """Return the names that the shell itself put into the namespace, with their values."""
+        ...
+
+    def emit(self, outputs: Sequence[Output]) -> None:
+        """Send recorded outputs to the front end again, in order."""
+        ...
+
+    def say(self, line: str) -> None:
+        """Show one line of ours to the person."""
+        ...
+
+    def on_exit(self, callback: Callable[[], None]) -> None:
+        """Call back once when the kernel ends in an orderly way."""
+        ...
