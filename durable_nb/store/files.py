@@ -1,0 +1,181 @@
+"""The local file system behind `ports.Files`: the only module that opens for writing, syncs, renames or removes.
+
+Called by the store's other modules with paths relative to the repository root. When `sync` and `sync_folder` have
+returned, what they promise survives a power cut, as far as the operating system and the disk tell the truth.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from durable_nb.errors import UsageError
+from durable_nb.ports import WritableFile
+
+__all__ = ["LocalFiles"]
+
+_FOLDER_MODE = 0o700
+_FILE_MODE = 0o600
+_WINDOWS = os.name == "nt"
+# `O_BINARY` exists on Windows only, `O_CLOEXEC` and `O_NOFOLLOW` elsewhere; a missing flag is no flag.
+_COMMON_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+# Linux transfers at most 0x7ffff000 bytes per write; smaller pieces also keep an interrupt prompt.
+_WRITE_BYTES = 64 * 1024 * 1024
+
+
+class LocalFiles:
+    """A folder of the local file system; folders are made 0700 and files 0600."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(os.path.abspath(root))
+
+    def __repr__(self) -> str:
+        return f"LocalFiles({str(self.root)!r})"
+
+    def create(self, path: str) -> WritableFile:
+        """Create a new file for writing; FileExistsError if the name is taken."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
+        return _LocalWritable(os.open(self._full(path), flags, _FILE_MODE))
+
+    def append(self, path: str) -> WritableFile:
+        """Open an existing file so that writes go behind its last byte."""
+        return _LocalWritable(os.open(self._full(path), os.O_WRONLY | os.O_APPEND | _COMMON_FLAGS))
+
+    def read(self, path: str, offset: int = 0, size_bytes: int | None = None) -> bytes:
+        """Return the bytes from `offset`, fewer at the end."""
+        with open(self._full(path), "rb", buffering=0) as file:
+            if offset:
+                file.seek(offset)
+            if size_bytes is None:
+                return file.readall()
+            return _read_up_to(file.fileno(), size_bytes)
+
+    def list(self, path: str) -> Sequence[tuple[str, int]]:
+        """Return (name, size; -1 for a folder), sorted; empty if there is no such folder."""
+        found: list[tuple[str, int]] = []
+        try:
+            entries = os.scandir(self._full(path))
+        except FileNotFoundError:
+            return found
+        with entries:
+            for entry in entries:
+                try:
+                    size_bytes = -1 if entry.is_dir() else entry.stat(follow_symlinks=False).st_size
+                except FileNotFoundError:
+                    # Another process removed it between the listing and the question: it is not there.
+                    continue
+                found.append((entry.name, size_bytes))
+        return sorted(found)
+
+    def rename(self, source: str, target: str) -> None:
+        """Replace `target` atomically; durable after `sync_folder` of its folder."""
+        os.replace(self._full(source), self._full(target))
+
+    def remove(self, path: str) -> None:
+        """Take a name away; FileNotFoundError if it is not there."""
+        os.unlink(self._full(path))
+
+    def make_folder(self, path: str) -> None:
+        """Create a folder and its missing parents, each durable in its own parent."""
+        self._make(Path(self._full(path)))
+
+    def sync_folder(self, path: str) -> None:
+        """Return only when creations, renames and removals in this folder are durable."""
+        _sync_directory(self._full(path))
+
+    def _make(self, folder: Path) -> None:
+        if folder.is_dir():
+            return
+        if folder != self.root:
+            self._make(folder.parent)
+        try:
+            os.mkdir(folder, _FOLDER_MODE)
+        except FileExistsError:
+            if not folder.is_dir():
+                raise
+        _sync_directory(str(folder.parent))
+
+    def _full(self, path: str) -> str:
+        """Return the absolute path; refuse one that could lead out of the root."""
+        if path in {"", "."}:
+            return str(self.root)
+        parts = path.split("/")
+        if any(part in {"", ".", ".."} or "\\" in part or "\0" in part or ":" in part for part in parts):
+            raise UsageError(f"The path {path!r} leads out of the repository; nothing was read or written.")
+        return os.path.join(self.root, *parts)
+
+
+class _LocalWritable:
+    """An open file descriptor that only appends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Append all of `data`; the operating system may take it in pieces."""
+        view = memoryview(data).cast("B")
+        while view:
+            view = view[os.write(self._descriptor, view[:_WRITE_BYTES]) :]
+
+    def sync(self) -> None:
+        """Return only when everything written is durable."""
+        _sync_data(self._descriptor)
+
+    def truncate(self, size_bytes: int) -> None:
+        """Cut to the first `size_bytes` bytes; later writes append there."""
+        os.ftruncate(self._descriptor, size_bytes)
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def close(self) -> None:
+        """Release the handle; calling it twice is fine."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+def _read_up_to(descriptor: int, size_bytes: int) -> bytes:
+    pieces: list[bytes] = []
+    missing = size_bytes
+    while missing > 0:
+        piece = os.read(descriptor, missing)
+        if not piece:
+            break
+        pieces.append(piece)
+        missing -= len(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _sync_data(descriptor: int) -> None:
+    if sys.platform == "darwin":
+        import fcntl
+
+        try:
+            # On macOS fsync does not reach the platter; F_FULLFSYNC does, where the file system knows it.
+            fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        except OSError as error:
+            if error.errno not in {errno.ENOTSUP, errno.EINVAL, errno.ENOTTY}:
+                raise
+            os.fsync(descriptor)
+    elif sys.platform.startswith("linux"):
+        # fdatasync writes the data and the new length, which is all that an append-only file needs.
+        os.fdatasync(descriptor)
+    else:
+        os.fsync(descriptor)
+
+
+def _sync_directory(folder: str) -> None:
+    if _WINDOWS:
+        # Windows cannot open a folder for syncing; NTFS journals its metadata by itself.
+        return
+    descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network and FUSE file systems answer EINVAL because they have nothing to sync for a folder.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)

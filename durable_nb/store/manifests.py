@@ -1,0 +1,253 @@
+"""Manifests on their way to bytes and back: canonical JSON, deltas, keyframes, signatures. Pure; nothing is durable here.
+
+Called by `Workflow`. A *body* is the JSON of one commit: complete (a keyframe, `depth` 0) or the difference from its
+parent's manifest (`depth` deltas since the last keyframe, at most `KEYFRAME_EVERY - 1`). A manifest *file* is the body as
+one line of canonical JSON, and one line with its signature. FORMAT.md describes both.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+from durable_nb.errors import Untrusted
+from durable_nb.model import (
+    BufferRef,
+    CheckpointId,
+    Delta,
+    Digest,
+    Group,
+    GroupId,
+    Json,
+    Manifest,
+    Unsaved,
+    Variable,
+)
+from durable_nb.store.chunks import damaged, digest_of
+from durable_nb.store.signing import SigningKey
+
+__all__ = [
+    "KEYFRAME_EVERY",
+    "apply_body",
+    "canonical",
+    "chunks_of",
+    "delta_body",
+    "keyframe_body",
+    "manifest_of",
+    "open_signed",
+    "ref_from_json",
+    "ref_to_json",
+    "sign",
+]
+
+KEYFRAME_EVERY = 64
+FORMAT = 1
+_INT_LIMIT = 2**53
+
+
+def canonical(value: Json) -> bytes:
+    """Return the one encoding of a JSON value: sorted keys, no spaces, UTF-8; ValueError for what JSON cannot say."""
+    _check(value)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode()
+
+
+def _check(value: Json) -> None:
+    """Refuse what two readers may understand differently: big integers, keys that are no strings, odd types."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise ValueError(f"a key of a JSON object must be a string, not {key!r}")
+            _check(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            _check(item)
+    elif isinstance(value, int) and not -_INT_LIMIT <= value <= _INT_LIMIT:
+        raise ValueError(f"the integer {value} is beyond 2**53; store it as text")
+
+
+def ref_to_json(ref: BufferRef) -> dict[str, Json]:
+    """Encode a buffer reference."""
+    return {"size_bytes": ref.size_bytes, "chunk_bytes": ref.chunk_bytes, "chunks": list(ref.chunks)}
+
+
+def ref_from_json(data: Mapping[str, Json]) -> BufferRef:
+    """Decode a buffer reference."""
+    return BufferRef(
+        size_bytes=data["size_bytes"],
+        chunk_bytes=data["chunk_bytes"],
+        chunks=tuple(Digest(c) for c in data["chunks"]),
+    )
+
+
+def delta_body(
+    delta: Delta, groups: Mapping[GroupId, Group], parent: Manifest | None, workflow_id: str, depth: int
+) -> dict[str, Json]:
+    """Encode a delta as a body; a first checkpoint (no parent) is a keyframe by itself."""
+    if parent is None:
+        depth = 0
+    body = _header(delta.checkpoint_id, delta.parent, workflow_id, depth)
+    names = {name: v for name, v in delta.names.items() if v is not None or parent is not None}
+    body["names"] = {name: None if v is None else _variable_to_json(v) for name, v in names.items()}
+    body["groups"] = {gid: _group_to_json(group) for gid, group in groups.items()}
+    for part in ("process", "shell", "versions"):
+        entries: Mapping[str, Json] = getattr(delta, part)
+        body[part] = {k: v for k, v in entries.items() if v is not None or parent is not None}
+    body["unsaved"] = [_unsaved_to_json(u) for u in delta.unsaved]
+    return body
+
+
+def keyframe_body(manifest: Manifest, workflow_id: str) -> dict[str, Json]:
+    """Encode a complete manifest as a body that needs no other."""
+    body = _header(manifest.checkpoint_id, manifest.parent, workflow_id, 0)
+    body["names"] = {name: _variable_to_json(v) for name, v in manifest.names.items()}
+    body["groups"] = {gid: _group_to_json(group) for gid, group in manifest.groups.items()}
+    body["process"] = dict(manifest.process)
+    body["shell"] = dict(manifest.shell)
+    body["versions"] = dict(manifest.versions)
+    body["unsaved"] = [_unsaved_to_json(u) for u in manifest.unsaved]
+    return body
+
+
+def _header(checkpoint_id: str, parent: str | None, workflow_id: str, depth: int) -> dict[str, Json]:
+    return {
+        "format": FORMAT,
+        "workflow_id": workflow_id,
+        "checkpoint_id": checkpoint_id,
+        "parent": parent,
+        "depth": depth,
+    }
+
+
+def manifest_of(body: Mapping[str, Json]) -> Manifest:
+    """Decode a keyframe."""
+    return apply_body(None, body)
+
+
+def apply_body(parent: Manifest | None, body: Mapping[str, Json]) -> Manifest:
+    """Return the manifest that a body makes of its parent's (of nothing, for a keyframe).
+
+    Groups that no name and no process entry uses are gone. ValueError when a name or a process entry uses a group
+    that is not there: such a delta must not be stored.
+    """
+    if body["depth"] == 0:
+        parent = None
+    names: dict[str, Variable] = dict(parent.names) if parent else {}
+    for name, data in body["names"].items():
+        if data is None:
+            names.pop(name, None)
+        else:
+            names[name] = _variable_from_json(data)
+    groups: dict[GroupId, Group] = dict(parent.groups) if parent else {}
+    groups.update((GroupId(gid), _group_from_json(gid, data)) for gid, data in body["groups"].items())
+    process = _replaced(parent.process if parent else {}, body["process"])
+    used = {v.group_id for v in names.values()} | _process_groups(process)
+    if absent := used - groups.keys():
+        raise ValueError(f"checkpoint {body['checkpoint_id']} uses groups that it does not hold: {sorted(absent)}")
+    return Manifest(
+        checkpoint_id=CheckpointId(body["checkpoint_id"]),
+        parent=None if body["parent"] is None else CheckpointId(body["parent"]),
+        names=names,
+        groups={gid: group for gid, group in groups.items() if gid in used},
+        process=process,
+        shell=_replaced(parent.shell if parent else {}, body["shell"]),
+        unsaved=tuple(Unsaved(**data) for data in body["unsaved"]),
+        versions=_replaced(parent.versions if parent else {}, body["versions"]),
+    )
+
+
+def chunks_of(body: Mapping[str, Json]) -> set[str]:
+    """Return the digests of every chunk that a body names."""
+    found: set[str] = set()
+    for group in body["groups"].values():
+        for ref in (group["pickle"], *group["buffers"]):
+            found.update(ref["chunks"])
+    return found
+
+
+def sign(body: bytes, key: SigningKey) -> bytes:
+    """Return the manifest file for a canonical body: the body and a line with its signature."""
+    trailer = {"key_id": key.key_id, "hmac_sha256": key.sign(body)}
+    return body + b"\n" + canonical(trailer) + b"\n"
+
+
+def open_signed(name: str, content: bytes, *, digest: str, key: SigningKey, trust: bool) -> dict[str, Json]:
+    """Return the body of a manifest file after checking its digest and its signature.
+
+    Integrity when it is not the file that the journal names; Untrusted when another key, or none, signed it.
+    """
+    body, _, trailer = content.partition(b"\n")
+    if digest_of(body) != digest:
+        raise damaged(f"manifest {name}", "its content is not what the journal recorded", actual=digest_of(body))
+    try:
+        signature = json.loads(trailer) if trailer.endswith(b"\n") else {}
+        key_id, mac = str(signature.get("key_id", "")), str(signature.get("hmac_sha256", ""))
+    except (ValueError, AttributeError) as error:
+        raise damaged(f"manifest {name}", "its signature line is not readable") from error
+    if not trust and not (key_id == key.key_id and key.verify(body, mac)):
+        raise Untrusted(
+            f"Manifest {name} is not signed with your key, so nothing in it was read or run.",
+            hint="If you trust who wrote it, type `durable-nb trust FOLDER` or use --trust.",
+            object=f"manifest {name}",
+        )
+    return cast(dict[str, Json], json.loads(body))
+
+
+def _replaced(parent: Mapping[str, Json], changes: Mapping[str, Json]) -> dict[str, Json]:
+    merged = {**parent, **changes}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def _process_groups(process: Mapping[str, Json]) -> set[GroupId]:
+    return {GroupId(v["group"]) for v in process.values() if isinstance(v, dict) and v.keys() == {"group"}}
+
+
+def _variable_to_json(v: Variable) -> dict[str, Json]:
+    return {
+        "group_id": v.group_id,
+        "version": v.version,
+        "type": v.type,
+        "size_bytes": v.size_bytes,
+        "digest": v.digest,
+        "made_by": v.made_by,
+    }
+
+
+def _variable_from_json(data: Mapping[str, Json]) -> Variable:
+    return Variable(
+        group_id=GroupId(data["group_id"]),
+        version=CheckpointId(data["version"]),
+        type=data["type"],
+        size_bytes=data["size_bytes"],
+        digest=data["digest"],
+        made_by=data["made_by"],
+    )
+
+
+def _group_to_json(group: Group) -> dict[str, Json]:
+    return {
+        "names": list(group.names),
+        "codec": group.codec,
+        "pickle": ref_to_json(group.pickle),
+        "buffers": [ref_to_json(b) for b in group.buffers],
+        "deps": list(group.deps),
+        "types": list(group.types),
+    }
+
+
+def _group_from_json(group_id: str, data: Mapping[str, Json]) -> Group:
+    buffers: Sequence[Mapping[str, Json]] = data["buffers"]
+    return Group(
+        group_id=GroupId(group_id),
+        names=tuple(data["names"]),
+        codec=data["codec"],
+        pickle=ref_from_json(data["pickle"]),
+        buffers=tuple(ref_from_json(b) for b in buffers),
+        deps=tuple(data["deps"]),
+        types=tuple(data["types"]),
+    )
+
+
+def _unsaved_to_json(u: Unsaved) -> dict[str, Json]:
+    return {"name": u.name, "path": u.path, "type": u.type, "reason": u.reason, "made_by": u.made_by}
