@@ -6,7 +6,6 @@ the key file is durable: nothing is ever signed with a key that a power cut coul
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -202,7 +201,7 @@ def _read_key(path: Path, files: LocalFiles, name: str) -> bytes:
             return secret
     raise UsageError(
         f"The signing key {path} is shorter than {_MIN_KEY_BYTES} bytes; nothing was changed.",
-        hint="Restore it from a copy, or remove it: a new one is made, and older repositories ask for `durable-nb trust`.",
+        hint="Restore it from a copy, or remove it: a new one is made, and you will be asked to trust what is there.",
     )
 
 

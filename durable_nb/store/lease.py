@@ -1,0 +1,172 @@
+"""The lease of a workflow: one writer at a time, fenced by an epoch that only grows.
+
+Called by the journal, which takes the lease when it opens to write and asks `check` around every append. When
+`acquire` has returned, the claim is durable and every older epoch is refused from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+
+from durable_nb.errors import LeaseHeld, StaleEpoch
+from durable_nb.model import Owner
+from durable_nb.ports import Clock, Files
+from durable_nb.store.process_identity import is_alive
+from durable_nb.store.signing import canonical_json
+
+__all__ = ["GRACE_S", "Lease", "current_owner"]
+
+# A kernel on another host cannot be asked whether it lives. It is respected for so long after its last sign of life.
+GRACE_S = 60.0
+_CLAIM = ".json"
+_RELEASED = ".released"
+
+
+def current_owner(files: Files, folder: str) -> Owner | None:
+    """Return who holds the lease in this folder (alive or not), None if it was given back or never taken."""
+    epoch, released = _newest(files, folder)
+    return None if epoch == 0 or released else _read_claim(files, folder, epoch)
+
+
+class Lease:
+    """A claim on one epoch. Whoever creates the file of an epoch owns it; a file of a higher epoch ends the claim."""
+
+    def __init__(self, files: Files, folder: str, owner: Owner) -> None:
+        self.owner = owner
+        self._files = files
+        self._folder = folder
+
+    @classmethod
+    def acquire(
+        cls,
+        files: Files,
+        folder: str,
+        owner: Owner,
+        *,
+        clock: Clock,
+        min_epoch: int = 1,
+        last_sign: Callable[[], int] = lambda: 0,
+        take_over: bool = False,
+        alive: Callable[[Owner], bool | None] = is_alive,
+    ) -> Lease:
+        """Take the lease under a new epoch of at least `min_epoch`; LeaseHeld while somebody else may be writing.
+
+        `last_sign` tells the time of the newest event of the journal; `take_over` ends even a live owner's claim.
+        """
+        files.make_folder(folder)
+        epoch, released = _newest(files, folder)
+        if epoch and not released and not take_over:
+            holder = _read_claim(files, folder, epoch)
+            if holder is not None:
+                _refuse_if_held(holder, owner, clock.now_us(), last_sign, alive)
+        now_us = clock.now_us()
+        claimed = replace(owner, epoch=max(epoch + 1, min_epoch), since=now_us)
+        lease = cls(files, folder, claimed)
+        try:
+            lease._claim()
+        except FileExistsError:
+            lease._lost(_read_claim(files, folder, claimed.epoch))
+        if _newest(files, folder)[0] > claimed.epoch:
+            lease._lost(current_owner(files, folder))
+        lease._forget_older()
+        return lease
+
+    def check(self) -> None:
+        """Raise StaleEpoch if a newer epoch has been claimed."""
+        newest = _newest(self._files, self._folder)[0]
+        if newest > self.owner.epoch:
+            holder = _read_claim(self._files, self._folder, newest)
+            who = f"process {holder.pid} on {holder.host}" if holder else "another kernel"
+            raise StaleEpoch(
+                f"This kernel no longer writes to this notebook's history: {who} took it over (epoch {newest}). "
+                "Your variables in memory are untouched, and everything stored before is safe.",
+                hint="Continue in the other kernel, or restart this one and load the extension to take over again.",
+                epoch=self.owner.epoch,
+                newer_epoch=newest,
+            )
+
+    def release(self) -> None:
+        """Give the lease back, so that the next kernel need not ask whether this one lives."""
+        if _newest(self._files, self._folder) != (self.owner.epoch, False):
+            return
+        # No sync: if a power cut takes the mark away, the process that held the lease is gone as well.
+        self._files.create(_path(self._folder, self.owner.epoch, _RELEASED)).close()
+
+    def _claim(self) -> None:
+        file = self._files.create(_path(self._folder, self.owner.epoch, _CLAIM))
+        try:
+            file.write(canonical_json(asdict(self.owner)) + b"\n")
+            file.sync()
+        finally:
+            file.close()
+        self._files.sync_folder(self._folder)
+
+    def _lost(self, holder: Owner | None) -> None:
+        raise _held(holder or self.owner, "took the lease at the same moment")
+
+    def _forget_older(self) -> None:
+        """Remove claims that nobody needs: an old owner only ever looks for a higher epoch, and that is this one."""
+        for name, _ in self._files.list(self._folder):
+            epoch = _epoch_of(name)
+            if 0 < epoch < self.owner.epoch - 1:
+                try:
+                    self._files.remove(f"{self._folder}/{name}")
+                except FileNotFoundError:
+                    continue  # Another kernel tidied up as well.
+
+
+def _refuse_if_held(
+    holder: Owner, owner: Owner, now_us: int, last_sign: Callable[[], int], alive: Callable[[Owner], bool | None]
+) -> None:
+    if (holder.kernel_id, holder.pid, holder.process_start) == (owner.kernel_id, owner.pid, owner.process_start):
+        # The same kernel loads the extension again without having let go; it is not its own rival.
+        return
+    state = alive(holder)
+    if state is True:
+        raise _held(holder, "is still running")
+    if state is None:
+        quiet_us = now_us - max(holder.since, last_sign())
+        if quiet_us < GRACE_S * 1_000_000:
+            raise _held(holder, "runs on another host and wrote less than a minute ago")
+
+
+def _held(holder: Owner, why: str) -> LeaseHeld:
+    since = datetime.fromtimestamp(holder.since / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return LeaseHeld(
+        f"Another kernel writes to this notebook's history: process {holder.pid} on {holder.host}, since {since} "
+        f"(kernel {holder.kernel_id}); it {why}. Everything stored is safe and can be read here, nothing is recorded.",
+        hint="Shut the other kernel down and load the extension again.",
+        pid=holder.pid,
+        host=holder.host,
+        since=holder.since,
+        kernel_id=holder.kernel_id,
+        epoch=holder.epoch,
+    )
+
+
+def _path(folder: str, epoch: int, ending: str) -> str:
+    return f"{folder}/{epoch:06d}{ending}"
+
+
+def _epoch_of(name: str) -> int:
+    stem = name.partition(".")[0]
+    return int(stem) if stem.isascii() and stem.isdigit() else 0
+
+
+def _newest(files: Files, folder: str) -> tuple[int, bool]:
+    """Return the highest epoch that was claimed and whether it was given back; (0, False) if there is none."""
+    names = [name for name, _ in files.list(folder)]
+    epoch = max((_epoch_of(name) for name in names), default=0)
+    return epoch, f"{epoch:06d}{_RELEASED}" in names
+
+
+def _read_claim(files: Files, folder: str, epoch: int) -> Owner | None:
+    """Return the owner of an epoch; None if its claim was never completed, so that nobody writes under it."""
+    try:
+        return Owner(**json.loads(files.read(_path(folder, epoch, _CLAIM))))
+    except (FileNotFoundError, ValueError, TypeError):
+        # The claimer died between creating and writing the file, or is about to find out that it was overtaken.
+        return None
