@@ -1,0 +1,206 @@
+"""Process state outside the namespace: random streams, folder, search path, imports, options; restored or reported.
+
+Built by the composition root when the extension loads, because what is there at that moment is not the user's doing;
+the engine calls `capture` and `reported` at every commit and `restore` before any variable is loaded. Capturing
+changes nothing: components are described, never touched, and a component that cannot be read is reported, not raised.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from durable_nb.capture.process_libs import library_trackers
+from durable_nb.capture.process_modules import Imports, LocalModules
+from durable_nb.capture.process_stdlib import Environ, stdlib_trackers
+from durable_nb.model import Json, Unsaved
+
+__all__ = ["Component", "ProcessState", "Tracker"]
+
+_UNSEEN: Any = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One part of the process state: JSON, or the bytes of a pickle, and the digest of either."""
+
+    value: Json | bytes
+    digest: str
+
+
+class Tracker(Protocol):
+    """What one component has to say; `mark` is cheap, and equal marks mean equal state."""
+
+    @property
+    def name(self) -> str:
+        """The component's name in a manifest."""
+        ...
+
+    @property
+    def needs(self) -> str:
+        """The library that must be imported for the state to exist; empty: none."""
+        ...
+
+    def mark(self) -> Any:
+        """Return the state in a comparable form."""
+        ...
+
+    def base(self, mark: Any) -> Any:
+        """Return the mark of the untouched state, asked when the state is first seen; None: all of it counts."""
+        ...
+
+    def dump(self, mark: Any) -> Json | bytes:
+        """Return what is stored of a mark."""
+        ...
+
+    def load(self, value: Any) -> list[Unsaved]:
+        """Make the stored state the live one, and return what of it could not come back."""
+        ...
+
+    def lost(self, mark: Any) -> list[Unsaved]:
+        """Return what `dump` leaves out of this mark."""
+        ...
+
+
+@dataclass(slots=True)
+class _Slot:
+    """What is known of one tracker: the untouched mark, the mark since load or restore, the last component."""
+
+    tracker: Tracker
+    origin: Any = _UNSEEN
+    since: Any = _UNSEEN
+    mark: Any = _UNSEEN
+    component: Component | None = None
+    lost: tuple[Unsaved, ...] = ()
+
+
+class ProcessState:
+    """Captures and restores process-wide state; only what changed since the extension was loaded counts."""
+
+    def __init__(self, *, enable_backend: Callable[[str], None] | None = None) -> None:
+        """Take the baselines. `enable_backend("inline")` is called when a restore wants that matplotlib backend."""
+        self._imports = Imports()
+        self._modules = LocalModules()
+        self._environ = Environ()
+        # The order is the order of restoring: paths, imports, then what imports may disturb (filters, loggers, random).
+        first, last = stdlib_trackers()
+        libraries = library_trackers(enable_backend)
+        trackers: Iterable[Tracker] = (*first, self._imports, self._modules, *libraries, *last)
+        self._slots = {tracker.name: _Slot(tracker) for tracker in trackers}
+        self._broken: dict[str, Unsaved] = {}
+        for slot in self._slots.values():
+            if self._ready(slot):
+                self._see(slot)
+
+    def note_cell(self, tree: ast.Module) -> None:
+        """Learn from a cell that ran which modules it imported and which process state it talks about."""
+        self._imports.note(tree)
+        self._environ.note(tree)
+
+    def capture(self) -> dict[str, Component]:
+        """Return every component that differs from the untouched process, unchanged ones as the same objects."""
+        components: dict[str, Component] = {}
+        for name, slot in self._slots.items():
+            if self._ready(slot):
+                self._see(slot)
+            # A component whose library is not imported (yet, or any more) keeps what the last checkpoint knew.
+            if slot.component is not None:
+                components[name] = slot.component
+        return components
+
+    def reported(self) -> list[Unsaved]:
+        """Return what was changed and is in no component; looks only at marks that `capture` has just taken."""
+        found = [item for slot in self._slots.values() for item in slot.lost]
+        found += self._modules.reported()
+        found += self._environ.reported()
+        return found + list(self._broken.values())
+
+    def touched(self, name: str) -> bool:
+        """Tell whether a component changed since the extension was loaded or the last restore."""
+        slot = self._slots[name]
+        if not self._ready(slot):
+            return False
+        self._see(slot)
+        return slot.since is None or bool(slot.mark != slot.since)
+
+    def restore(self, components: Mapping[str, Json | bytes], *, only: Collection[str] | None = None) -> list[Unsaved]:
+        """Make the stored components the live ones, what is not among them untouched again; say what could not."""
+        problems: list[Unsaved] = []
+        for name, slot in self._slots.items():
+            if only is not None and name not in only:
+                continue
+            if name in components:
+                problems += self._load(slot, components[name])
+            elif slot.component is not None and self._ready(slot):
+                problems += self._reset(slot)
+        for name in components:
+            if name not in self._slots and (only is None or name in only):
+                reason = "this version of durable_nb does not know it; a newer one stored it"
+                problems.append(Unsaved(name=name, path="", type="process state", reason=reason))
+        return problems
+
+    def _ready(self, slot: _Slot) -> bool:
+        needs = slot.tracker.needs
+        if not needs:
+            return True
+        module = sys.modules.get(needs)
+        # A module that a thread is importing right now is there, but half of it is missing.
+        return module is not None and not getattr(module.__spec__, "_initializing", False)
+
+    def _see(self, slot: _Slot) -> None:
+        tracker = slot.tracker
+        try:
+            mark = tracker.mark()
+            if slot.origin is _UNSEEN:
+                slot.origin = slot.since = tracker.base(mark)
+            if slot.mark is not _UNSEEN and mark == slot.mark:
+                return
+            if slot.component is None and slot.origin is not None and mark == slot.origin:
+                slot.mark, slot.lost = mark, ()
+                return
+            component = _component(tracker.dump(mark))
+            if slot.component is None or component.digest != slot.component.digest:
+                slot.component = component
+            slot.lost = tuple(tracker.lost(mark))
+            slot.mark = mark
+            self._broken.pop(tracker.name, None)
+        except Exception as error:  # a library's private corner moved, the folder is gone: report, lose nothing else
+            reason = f"it could not be read: {type(error).__name__}: {error}"
+            self._broken[tracker.name] = Unsaved(name=tracker.name, path="", type="process state", reason=reason)
+
+    def _load(self, slot: _Slot, value: Json | bytes) -> list[Unsaved]:
+        tracker = slot.tracker
+        # Kept whatever happens now: the next checkpoint must not lose what this kernel merely failed to apply.
+        slot.component = _component(value)
+        try:
+            if tracker.needs:
+                __import__(tracker.needs)
+                self._see(slot)
+                slot.component = _component(value)
+            problems = tracker.load(value)
+            mark = tracker.mark()
+        except Exception as error:  # user libraries run here; one component that fails must not cost the others
+            reason = f"it could not be restored: {type(error).__name__}: {error}"
+            return [Unsaved(name=tracker.name, path="", type="process state", reason=reason)]
+        slot.since = slot.mark = mark
+        slot.lost = ()
+        if slot.origin is _UNSEEN:
+            slot.origin = None
+        return problems
+
+    def _reset(self, slot: _Slot) -> list[Unsaved]:
+        if slot.origin is _UNSEEN or slot.origin is None:
+            return []
+        problems = self._load(slot, slot.tracker.dump(slot.origin))
+        slot.component = None
+        return problems
+
+
+def _component(value: Json | bytes) -> Component:
+    data = value if isinstance(value, bytes) else json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+    return Component(value=value, digest=hashlib.sha256(data).hexdigest())
