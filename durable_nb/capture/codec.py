@@ -1,0 +1,368 @@
+"""A group of values to bytes and out-of-band buffers, and back: C pickle 5, with dill as a second tier for a few types.
+
+Called by `namespace` and `proof`. `dump` changes nothing live and keeps what the user's pickling hooks print or warn
+to itself. `load` gives objects bound to the live namespace; nothing in the namespace has changed when it returns.
+"""
+
+from __future__ import annotations
+
+import enum
+import io
+import pickle
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import get_ident
+from typing import Any
+
+from durable_nb.capture import rebuild
+from durable_nb.capture.definitions import TYPING, ByValue, Definitions, LruCache, PrivateGlobals, importable
+from durable_nb.capture.reducers import Plugin, Unstorable
+
+__all__ = ["Codec", "Dumped", "Failed", "explain", "quiet"]
+
+IN_BAND_BYTES = 1024
+Action = Callable[["_Pickler", Any], Any]
+
+# What pickles without complaint and comes back as something that only looks alive; spelt out so that nothing is
+# imported for the check. Subclasses too.
+DENIED: Mapping[str, str] = {
+    "threading.Thread": "a thread runs in the process that started it",
+    "threading._localimpl": "thread-local data belongs to its threads",
+    "subprocess.Popen": "a child process belongs to the process that started it",
+    "concurrent.futures._base.Executor": "an executor's workers belong to the process that started them",
+    "concurrent.futures._base.Future": "a future belongs to the executor that made it; keep its result instead",
+    "multiprocessing.process.BaseProcess": "a child process belongs to the process that started it",
+    "tempfile.TemporaryDirectory": "a second owner would delete the folder when it goes; keep its name instead",
+    "tempfile._TemporaryFileWrapper": "a second owner would delete the file when it goes; keep its name instead",
+    "tempfile._TemporaryFileCloser": "a second owner would delete the file when it goes",
+    "IPython.core.interactiveshell.InteractiveShell": "the shell itself",
+}
+
+
+class Failed(Exception):
+    """A group could not be pickled or loaded; `args[0]` is the reason in plain words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dumped:
+    """One group as bytes: a pickle of {name: value}, its buffers, what it needs and what it is made of.
+
+    `types` are the types seen that are not built in; `marks` name the functions and classes it rebuilds by value.
+    """
+
+    pickle: bytes
+    buffers: list[memoryview]
+    codec: str
+    deps: tuple[str, ...]
+    types: frozenset[type]
+    marks: frozenset[str] = frozenset()
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.pickle) + sum(b.nbytes for b in self.buffers)
+
+
+def explain(error: BaseException, obj: object = None) -> str:
+    """Return the message of an error as one line that names its kind."""
+    text = " ".join(str(error).split())
+    if isinstance(error, Unstorable | Failed):
+        return text
+    if isinstance(error, RecursionError):
+        return f"RecursionError: nested too deeply to be stored ({text})"
+    kind = type(error).__name__
+    return f"{kind}: {text}" if text else kind
+
+
+# --- keeping the user's pickling hooks quiet --------------------------------------------------------------------------
+
+
+class _Muted:
+    """A stream that drops what one thread writes and passes on everything else."""
+
+    def __init__(self, stream: Any, thread: int) -> None:
+        self._stream, self._thread = stream, thread
+
+    def write(self, text: str) -> int:
+        if get_ident() == self._thread:
+            return len(text)
+        return int(self._stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop what this thread prints or warns."""
+    out, err, me = sys.stdout, sys.stderr, get_ident()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys.stdout, sys.stderr = _Muted(out, me), _Muted(err, me)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = out, err
+
+
+# --- pickling ---------------------------------------------------------------------------------------------------------
+
+
+def _native(pickler: _Pickler, obj: Any) -> Any:
+    return NotImplemented
+
+
+def _module(pickler: _Pickler, module: types.ModuleType) -> Any:
+    name = module.__name__
+    if name == "__main__" or sys.modules.get(name) is module:
+        return rebuild._make_module, (name,)
+    raise Unstorable(f"module {name!r} was made at run time and cannot be imported again")
+
+
+def _definition(pickler: _Pickler, obj: Any) -> Any:
+    path = pickler.definitions.path(obj)
+    if path is not None and path[0] not in pickler.own:
+        pickler.deps.add(path[0])
+        return rebuild._main, (path,)
+    if isinstance(obj, type):
+        if importable(obj) or obj.__module__ == "builtins":
+            return NotImplemented
+        return pickler.by_value.cls(obj)
+    if importable(obj):
+        return NotImplemented
+    if type(obj) is types.FunctionType:
+        return pickler.by_value.function(obj)
+    if type(obj) is LruCache:
+        return pickler.by_value.lru_cache(obj)
+    return pickler.by_value.typing_object(obj)
+
+
+def _enum_member(pickler: _Pickler, obj: Any) -> Any:
+    return pickler.by_value.member(obj)
+
+
+def _code(pickler: _Pickler, obj: Any) -> Any:
+    return pickler.by_value.code(obj)
+
+
+def _cell(pickler: _Pickler, obj: Any) -> Any:
+    return pickler.by_value.cell(obj)
+
+
+def _private_globals(pickler: _Pickler, obj: Any) -> Any:
+    return pickler.by_value.private_globals(obj)
+
+
+def _hooked(pickler: _Pickler, obj: Any) -> Any:
+    # The class brings Python code that runs now; pickle would run it just the same, only audibly.
+    with quiet():
+        return obj.__reduce_ex__(5)
+
+
+_FIXED: Mapping[type, Action] = {
+    types.ModuleType: _module,
+    types.FunctionType: _definition,
+    type: _definition,
+    LruCache: _definition,
+    **dict.fromkeys(TYPING, _definition),
+    types.CodeType: _code,
+    types.CellType: _cell,
+    PrivateGlobals: _private_globals,
+}
+
+
+def _reducing(reducer: Callable[[Any], Any]) -> Action:
+    def action(pickler: _Pickler, obj: Any) -> Any:
+        return reducer(obj)
+
+    return action
+
+
+def _classify(cls: type, plugin: Plugin) -> Action:
+    """Choose, once per type, how its objects are pickled."""
+    if cls in _FIXED:
+        return _FIXED[cls]
+    if cls in plugin.exact:
+        return _reducing(plugin.exact[cls])
+    for base in cls.__mro__:
+        reason = DENIED.get(f"{base.__module__}.{base.__qualname__}")
+        if reason is not None:
+            return _reducing(_refusal(cls, reason))
+    if issubclass(cls, type):
+        return _definition
+    if issubclass(cls, types.ModuleType):
+        return _module
+    for base, reducer in plugin.subclasses:
+        if issubclass(cls, base):
+            return _reducing(reducer)
+    if issubclass(cls, enum.Enum) and not importable(cls):
+        return _enum_member
+    constants = _constants(cls)
+    if constants:
+        return _reducing(_constant(constants))
+    return _hooked if _has_hooks(cls) else _native
+
+
+def _refusal(cls: type, reason: str) -> Callable[[Any], Any]:
+    def reduce(obj: Any) -> Any:
+        raise Unstorable(f"cannot store a {cls.__qualname__}: {reason}")
+
+    return reduce
+
+
+def _has_hooks(cls: type) -> bool:
+    for name in ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"):
+        hook = getattr(cls, name, None)
+        if isinstance(hook, types.FunctionType) and hook.__module__ == "__main__":
+            return True
+    return False
+
+
+def _constants(cls: type) -> dict[int, tuple[str, str]]:
+    """Return the stateless objects of this type that its own module offers: sentinels, told apart by identity only."""
+    own_way = any(getattr(cls, name) is not getattr(object, name) for name in ("__reduce_ex__", "__reduce__"))
+    if cls.__module__ == "__main__" or own_way or cls.__basicsize__ > object.__basicsize__ + 16:
+        return {}
+    module = sys.modules.get(cls.__module__)
+    if module is None:
+        return {}
+    return {
+        id(value): (cls.__module__, name)
+        for name, value in list(vars(module).items())
+        if type(value) is cls and not getattr(value, "__dict__", None)
+    }
+
+
+def _constant(constants: dict[int, tuple[str, str]]) -> Callable[[Any], Any]:
+    from durable_nb.capture.reducers.builtins import _make_attribute
+
+    def reduce(obj: Any) -> Any:
+        where = constants.get(id(obj))
+        return NotImplemented if where is None else (_make_attribute, where)
+
+    return reduce
+
+
+class _Pickler(pickle.Pickler):
+    """The C pickler, asked for every object that is not a built-in value or container."""
+
+    def __init__(self, codec: Codec, file: io.BytesIO, own: frozenset[str], buffers: list[memoryview] | None) -> None:
+        super().__init__(file, 5, buffer_callback=None if buffers is None else self._buffer)
+        self.codec, self.own, self.buffers = codec, own, buffers
+        self.definitions = codec.definitions
+        self.by_value = ByValue(codec.namespace)
+        self.deps: set[str] = set()
+        self.seen: dict[type, Action] = {}
+
+    def _buffer(self, buffer: pickle.PickleBuffer) -> bool:
+        assert self.buffers is not None
+        raw = buffer.raw()
+        if raw.nbytes < IN_BAND_BYTES:
+            return True
+        self.buffers.append(raw)
+        return False
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return how this object is stored, or NotImplemented for pickle's own way."""
+        cls = type(obj)
+        action = self.seen.get(cls)
+        if action is None:
+            action = self.seen[cls] = self.codec.action(cls)
+        return NotImplemented if action is _native else action(self, obj)
+
+
+class Codec:
+    """Dumps and loads groups of one namespace with the reducers of the libraries that are loaded."""
+
+    def __init__(self, namespace: dict[str, Any], plugin: Plugin) -> None:
+        self.namespace = namespace
+        self.plugin = plugin
+        self.definitions = Definitions({})
+        self._actions: dict[type, Action] = {}
+
+    def bind(self, definitions: Definitions) -> None:
+        """Take note of where the namespace's definitions are bound now."""
+        self.definitions = definitions
+
+    def action(self, cls: type) -> Action:
+        """Return how objects of a type are pickled."""
+        found = self._actions.get(cls)
+        if found is None:
+            found = self._actions[cls] = _classify(cls, self.plugin)
+        return found
+
+    def dump(self, names: Iterable[str], values: Mapping[str, Any], *, own: Iterable[str] | None = None) -> Dumped:
+        """Pickle {name: value} of one group jointly; definitions bound to names in `own` (default `names`) by value.
+
+        Raises `Failed` with the native message. `KeyboardInterrupt` passes; every other exception is a reason.
+        """
+        chosen = {name: values[name] for name in names}
+        file = io.BytesIO()
+        buffers: list[memoryview] = []
+        pickler = _Pickler(self, file, frozenset(chosen if own is None else own), buffers)
+        try:
+            pickler.dump(chosen)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # a hook may raise anything; it costs this group and no other
+            raise Failed(explain(error)) from error
+        return Dumped(
+            pickle=file.getvalue(),
+            buffers=buffers,
+            codec="pickle5",
+            deps=tuple(sorted(pickler.deps)),
+            types=frozenset(cls for cls in pickler.seen if cls.__module__ != "builtins"),
+            marks=frozenset(pickler.by_value.marks),
+        )
+
+    def dump_dill(self, name: str, value: object) -> Dumped:
+        """Pickle one name by dill, for the types where dill is known to be right; raises `Failed`."""
+        if not _dill_is_right(value):
+            raise Failed("no second way to store it")
+        import dill
+
+        try:
+            with quiet():
+                data = dill.dumps({name: value}, protocol=5, byref=False, recurse=False)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            raise Failed(explain(error)) from error
+        return Dumped(pickle=data, buffers=[], codec="dill", deps=(), types=frozenset({type(value)}))
+
+    def load(
+        self, data: bytes, buffers: Sequence[Any], resolve: Callable[[str], object], *, codec: str = "pickle5"
+    ) -> dict[str, Any]:
+        """Return {name: value} of a stored group; names of other groups come from `resolve`. Raises `Failed`."""
+        try:
+            with rebuild.loading(self.namespace, resolve):
+                if codec == "dill":
+                    import dill
+
+                    loaded: dict[str, Any] = dill.loads(data)
+                else:
+                    loaded = _Unpickler(io.BytesIO(data), buffers=buffers).load()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            raise Failed(explain(error)) from error
+        return loaded
+
+
+class _Unpickler(pickle.Unpickler):
+    """The C unpickler; what pickle calls `__main__` is the resolver's business."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """Return a global; those of `__main__` through the resolver, because the live one may be another version."""
+        if module != "__main__":
+            return super().find_class(module, name)
+        return rebuild._main(tuple(name.split(".")))
+
+
+def _dill_is_right(value: object) -> bool:
+    """Allow dill only where it is right and pickle knows nothing: not for files, locks, threads, generators."""
+    name = f"{type(value).__module__}.{type(value).__qualname__}"
+    return name in ("builtins.ellipsis", "types.GenericAlias", "types.UnionType", "builtins.getset_descriptor")

@@ -1,0 +1,299 @@
+"""Functions, classes, code, cells, enums and typing objects of a notebook: who they are, and how pickle describes them.
+
+Called by `codec` (to store) and `groups` (to walk). A *definition* is a function, class, cache wrapper, NewType or type
+variable. One that a module offers is stored as its import name; one that is bound in the namespace is stored once,
+under that name, and referred to by name from everywhere else; any other is stored by value with what holds it.
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import enum
+import functools
+import linecache
+import marshal
+import sys
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+from durable_nb.capture import rebuild
+from durable_nb.capture.reducers import Unstorable
+
+__all__ = ["Definitions", "importable", "is_definition", "parts"]
+
+LruCache: type = type(functools.lru_cache(abs))
+TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
+_ATOM_DEFINITIONS: tuple[type, ...] = (types.FunctionType, LruCache, *TYPING)
+# Made anew by `type.__new__`, or set in the skeleton.
+HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+_NOT_MEMBERS = frozenset({"__dict__", "__weakref__", "__module__", "_abc_impl", "__abstractmethods__"})
+
+
+def is_definition(obj: object) -> bool:
+    """Tell whether an object is a function, class, cache wrapper, NewType or type variable."""
+    return isinstance(obj, type) or type(obj) in _ATOM_DEFINITIONS
+
+
+def importable(obj: Any) -> bool:
+    """Tell whether `import` and attribute access give this very object in a new process."""
+    module = getattr(obj, "__module__", None)
+    name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
+    if not isinstance(module, str) or module == "__main__" or not isinstance(name, str):
+        return False
+    found: Any = sys.modules.get(module)
+    if found is None:
+        return False
+    for part in name.split("."):
+        try:
+            found = vars(found).get(part) if isinstance(found, type) else getattr(found, part, None)
+        except Exception:  # a lazy module may raise anything; then it is not a plain import
+            return False
+        if isinstance(found, staticmethod | classmethod):
+            found = found.__func__
+    return found is obj
+
+
+class Definitions:
+    """Where the definitions of one namespace are bound, as of now."""
+
+    def __init__(self, names: Mapping[str, Any]) -> None:
+        self.names = names
+        self.paths: dict[int, tuple[str, ...]] = {}
+        classes: list[tuple[str, type]] = []
+        for name, value in names.items():
+            if not is_definition(value) or importable(value):
+                continue
+            known = self.paths.get(id(value))
+            # The name in the definition itself wins over aliases bound earlier.
+            if known is None or getattr(value, "__name__", None) == name:
+                self.paths[id(value)] = (name,)
+            if known is None and isinstance(value, type):
+                classes.append((name, value))
+        for _, value in classes:
+            self._nested(self.paths[id(value)], value, depth=0)
+
+    def _nested(self, path: tuple[str, ...], cls: type, depth: int) -> None:
+        for name, value in vars(cls).items():
+            if (type(value) is types.FunctionType or isinstance(value, type)) and id(value) not in self.paths:
+                if importable(value):
+                    continue
+                self.paths[id(value)] = (*path, name)
+                if isinstance(value, type) and depth < 8:
+                    self._nested((*path, name), value, depth + 1)
+
+    def path(self, obj: object) -> tuple[str, ...] | None:
+        """Return where an object is bound, or None."""
+        return self.paths.get(id(obj))
+
+
+def parts(obj: Any) -> list[Any]:
+    """Return what a definition holds, for the walk: never its globals."""
+    if isinstance(obj, types.FunctionType):
+        return [obj.__defaults__, obj.__kwdefaults__, obj.__dict__, obj.__annotations__, *(obj.__closure__ or ())]
+    if type(obj) is LruCache:
+        return [obj.__wrapped__, vars(obj)]
+    if isinstance(obj, type):
+        held = [v for k, v in vars(obj).items() if k not in _NOT_MEMBERS]
+        return [type(obj), *obj.__bases__, *held]
+    return [v for v in vars(obj).values()] if hasattr(obj, "__dict__") else []
+
+
+# --- reducers by value ----------------------------------------------------------------------------------------------
+
+
+def source_of(code: types.CodeType) -> str | None:
+    """Return the whole source of the cell that a code object comes from, if it is still known."""
+    name = code.co_filename
+    entry = linecache.cache.get(name)
+    # Only cells: the source of a file belongs to that file.
+    if entry is None or len(entry) < 3 or entry[1] is not None:
+        return None
+    return "".join(entry[2])
+
+
+class ByValue:
+    """Describes definitions by value for one pickle; keeps shared sources, cells and globals shared in it."""
+
+    def __init__(self, namespace: dict[str, Any]) -> None:
+        self.namespace = namespace
+        self.sources: dict[str, str | None] = {}
+        self.globals: dict[int, PrivateGlobals] = {}
+        self.empty_cells: set[int] = set()
+        self.enums: set[type] = set()
+        self.marks: set[str] = set()  # what this pickle rebuilds by value, for the proof
+
+    def code(self, code: types.CodeType) -> tuple[Any, ...]:
+        """Describe a code object, its file name kept."""
+        name = code.co_filename
+        if name not in self.sources:
+            self.sources[name] = source_of(code)
+        # Version 2 of marshal knows no back references, whose flags depend on reference counts: same code, same bytes.
+        blob = marshal.dumps(code, 2)
+        minor = sys.version_info[:2]
+        self.marks.add(f"{name}:{code.co_firstlineno}:{code.co_qualname}")
+        return rebuild._make_code, (blob, minor, name, code.co_qualname, code.co_firstlineno, self.sources[name])
+
+    def cell(self, cell: types.CellType) -> tuple[Any, ...]:
+        """Describe a cell: empty when a function in this pickle fills it, else with its content."""
+        if id(cell) in self.empty_cells:
+            return rebuild._make_cell, ()
+        try:
+            content = (cell.cell_contents,)
+        except ValueError:
+            return rebuild._make_cell, ()
+        return rebuild._make_cell, (), content, None, None, rebuild._fill_cell
+
+    def function(self, f: types.FunctionType) -> tuple[Any, ...]:
+        """Describe a function: skeleton first, then all that may lead back to it."""
+        cells = f.__closure__
+        state: dict[str, Any] = {}
+        if cells:
+            filled = []
+            for cell in cells:
+                self.empty_cells.add(id(cell))
+                try:
+                    filled.append((cell, cell.cell_contents))
+                except ValueError:  # a cell that is not set yet stays empty
+                    continue
+            state["cells"] = tuple(filled)
+        if f.__dict__:
+            state["dict"] = dict(f.__dict__)
+        for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__type_params__"):
+            value = getattr(f, name, None)
+            if value:
+                state[name] = value
+        state["__doc__"] = f.__doc__
+        state["__module__"] = f.__module__
+        state["__name__"] = f.__name__
+        state["__qualname__"] = f.__qualname__
+        args = (f.__code__, self._where(f), cells)
+        return rebuild._make_function, args, state, None, None, rebuild._fill_function
+
+    def _where(self, f: types.FunctionType) -> Any:
+        scope = f.__globals__
+        if scope is self.namespace:
+            return None
+        name = scope.get("__name__")
+        module = sys.modules.get(name) if isinstance(name, str) else None
+        if module is not None and vars(module) is scope:
+            return name if name != "__main__" else None
+        if scope.get("__builtins__") in (builtins, builtins.__dict__):
+            return self.globals.setdefault(id(scope), PrivateGlobals(scope))
+        return scope
+
+    def private_globals(self, held: PrivateGlobals) -> tuple[Any, ...]:
+        """Describe the globals of a function that exec made, without the builtins in it."""
+        items = {k: v for k, v in held.scope.items() if k != "__builtins__"}
+        name = items.get("__name__", "builtins")
+        return rebuild._make_globals, (name,), items, None, None, rebuild._fill_globals
+
+    def lru_cache(self, wrapper: Any) -> tuple[Any, ...]:
+        """Describe a cache wrapper; it comes back empty, as a cache may."""
+        options = wrapper.cache_parameters()
+        state = {k: v for k, v in vars(wrapper).items() if k not in ("__wrapped__", "cache_parameters")}
+        args = (wrapper.__wrapped__, options["maxsize"], options["typed"])
+        return rebuild._make_lru_cache, args, state, None, None, rebuild._fill_dict
+
+    def typing_object(self, obj: Any) -> tuple[Any, ...]:
+        """Describe a NewType or type variable."""
+        if type(obj) is typing.NewType:
+            return rebuild._make_newtype, (obj.__name__, obj.__supertype__, obj.__module__, obj.__qualname__)
+        if isinstance(obj, typing.TypeVar):
+            options = {"covariant": obj.__covariant__, "contravariant": obj.__contravariant__, "bound": obj.__bound__}
+            options = {k: v for k, v in options.items() if v}
+            return rebuild._make_typevar, (obj.__name__, obj.__constraints__, options, obj.__module__)
+        if isinstance(obj, typing.ParamSpec):
+            return rebuild._make_paramspec, (obj.__name__, obj.__module__)
+        return rebuild._make_typevartuple, (obj.__name__, obj.__module__)
+
+    def cls(self, cls: Any) -> tuple[Any, ...]:
+        """Describe a class: a bare skeleton, then its members."""
+        if not cls.__flags__ & HEAP_TYPE:
+            raise Unstorable(f"class {cls.__qualname__} belongs to an extension module and cannot be found by import")
+        self.marks.add(f"class:{cls.__module__}.{cls.__qualname__}")
+        held = dict(vars(cls))
+        slots = [k for k, v in held.items() if type(v) is types.MemberDescriptorType and v.__objclass__ is cls]
+        bare: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        if "__slots__" in held:
+            bare["__slots__"] = (*slots, *(k for k in ("__dict__", "__weakref__") if k in held))
+        if "__orig_bases__" in held:
+            bare["__orig_bases__"] = held["__orig_bases__"]
+        members = {k: v for k, v in held.items() if k not in _NOT_MEMBERS and k not in slots}
+        state: dict[str, Any] = {"members": members}
+        if issubclass(type(cls), abc.ABCMeta):
+            self._abc(cls, state)
+        if isinstance(cls, enum.EnumMeta):
+            return self._enum(cls, bare, state)
+        return (
+            rebuild._make_class,
+            (type(cls), cls.__name__, cls.__bases__, bare),
+            state,
+            None,
+            None,
+            rebuild._fill_class,
+        )
+
+    def _abc(self, cls: Any, state: dict[str, Any]) -> None:
+        import _abc  # type: ignore[import-not-found,unused-ignore]
+
+        state["abstract"] = cls.__abstractmethods__
+        registered = [ref() for ref in _abc._get_dump(cls)[0]]
+        if registered:
+            state["registered"] = sorted((r for r in registered if r is not None), key=lambda r: str(r.__qualname__))
+
+    def _enum(self, cls: Any, bare: dict[str, Any], state: dict[str, Any]) -> tuple[Any, ...]:
+        self.enums.add(cls)
+        by_name: dict[str, Any] = vars(cls).get("_member_map_", {})
+        canonical = {name: member for name, member in by_name.items() if member._name_ == name}
+        plain = tuple((name, _plain(cls, member)) for name, member in canonical.items())
+        members = state["members"]
+        members.pop("_member_map_", None)
+        # Combinations of flags are made when first used; only real members belong to the class.
+        known = {id(member) for member in canonical.values()}
+        by_value = members.get("_value2member_map_", {})
+        members["_value2member_map_"] = {value: member for value, member in by_value.items() if id(member) in known}
+        state["attributes"] = {name: dict(vars(member)) for name, member in canonical.items()}
+        state["aliases"] = {name: member._name_ for name, member in by_name.items() if name not in canonical}
+        state["order"] = list(by_name)
+        args = (type(cls), cls.__name__, cls.__bases__, bare, plain)
+        return rebuild._make_enum, args, state, None, None, rebuild._fill_enum
+
+    def member(self, member: Any) -> tuple[Any, ...]:
+        """Describe an enum member by its name, a combination of flags by its value."""
+        cls = type(member)
+        if cls._member_map_.get(member._name_) is member:
+            return rebuild._make_member, (cls, member._name_)
+        return rebuild._make_flag, (cls, member._value_)
+
+
+def _plain(cls: Any, member: Any) -> tuple[type, Any] | None:
+    """Return the built-in type and value that an enum mixes in (int, str, ...), None for a plain enum."""
+    mixin = vars(cls).get("_member_type_", object)
+    base = next(b for b in mixin.__mro__ if not b.__flags__ & HEAP_TYPE)
+    if base is object:
+        return None
+    if base not in _PLAIN_VALUE:
+        raise Unstorable(f"enum {cls.__qualname__} mixes in {mixin.__qualname__}, which cannot be rebuilt")
+    return base, _PLAIN_VALUE[base](member)
+
+
+# The value without the enum's own `__str__`, `__int__` and the like.
+_PLAIN_VALUE: Mapping[type, Any] = {
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: lambda member: b"".join((member,)),
+    tuple: lambda member: tuple(tuple.__iter__(member)),
+}
+
+
+class PrivateGlobals:
+    """Stands for the globals dictionary of a function made by exec, which holds all builtins beside other names."""
+
+    __slots__ = ("scope",)
+
+    def __init__(self, scope: dict[str, Any]) -> None:
+        self.scope = scope

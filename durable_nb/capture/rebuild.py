@@ -1,0 +1,260 @@
+"""Every callable that a stored pickle may name to rebuild functions, classes, code, cells, enums and typing objects.
+
+Called by the unpickler only. These names and signatures are part of the on-disk format: they are never moved, renamed
+or narrowed. Nothing here runs the user's code: a class comes back without its metaclass's `__init__`, its decorators or
+`__init_subclass__`, because what those did is part of the stored state already.
+"""
+
+from __future__ import annotations
+
+import abc
+import builtins
+import functools
+import importlib
+import linecache
+import marshal
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Loading", "loading", "resolve"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loading:
+    """What a load is bound to: the live namespace, and where names of other groups come from."""
+
+    namespace: dict[str, Any]
+    resolve: Callable[[str], object]
+
+
+# A context variable, because pickle gives the callables it names no other way to learn which load they serve.
+_LOADING: ContextVar[Loading] = ContextVar("durable_nb_loading")
+
+
+@contextmanager
+def loading(namespace: dict[str, Any], resolver: Callable[[str], object]) -> Iterator[None]:
+    """Bind the rebuild functions to a namespace and a resolver while a group loads."""
+    token = _LOADING.set(Loading(namespace=namespace, resolve=resolver))
+    try:
+        yield
+    finally:
+        _LOADING.reset(token)
+
+
+def resolve(name: str) -> object:
+    """Return the value of a name of another group."""
+    return _LOADING.get().resolve(name)
+
+
+def _main(path: tuple[str, ...]) -> object:
+    """Return a definition by where it is bound: a variable, then attributes."""
+    value = resolve(path[0])
+    for part in path[1:]:
+        held = vars(value).get(part) if isinstance(value, type) else None
+        value = getattr(value, part) if held is None or hasattr(type(held), "__get__") else held
+    return value
+
+
+def _main_raw(path: tuple[str, ...]) -> object:
+    """Return what stands in a class dictionary under a name, without binding it."""
+    value = resolve(path[0])
+    for part in path[1:]:
+        value = vars(value)[part]
+    return value
+
+
+def _make_module(name: str) -> types.ModuleType:
+    return sys.modules["__main__"] if name == "__main__" else importlib.import_module(name)
+
+
+# --- code and functions ---------------------------------------------------------------------------------------------
+
+
+def _make_code(
+    blob: bytes, minor: tuple[int, int], filename: str, qualname: str, line: int, source: str | None
+) -> types.CodeType:
+    """Return the code object as it was; under another Python minor version compile it from its cell's source."""
+    if source is not None and filename not in linecache.cache:
+        linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
+    if minor == sys.version_info[:2]:
+        code: types.CodeType = marshal.loads(blob)
+        return code
+    if source is None:
+        raise ValueError(
+            f"{qualname} was compiled by Python {minor[0]}.{minor[1]} and its source is unknown; "
+            f"load it with that version"
+        )
+    # Cells may await at their top level (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT).
+    module = compile(source, filename, "exec", flags=0x2000, dont_inherit=True)
+    found = [c for c in _codes(module) if c.co_qualname == qualname and c.co_firstlineno == line]
+    if len(found) != 1:
+        raise ValueError(f"{qualname} was not found in the source of its cell ({filename}, line {line})")
+    return found[0]
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    for const in code.co_consts:
+        if isinstance(const, types.CodeType):
+            yield const
+            yield from _codes(const)
+
+
+def _make_cell() -> types.CellType:
+    return types.CellType()
+
+
+def _fill_cell(cell: types.CellType, content: tuple[object]) -> None:
+    cell.cell_contents = content[0]
+
+
+def _make_globals(name: str) -> dict[str, Any]:
+    """Return a private globals dictionary (functions made by exec); its items follow by `_fill_globals`."""
+    return {"__builtins__": builtins.__dict__, "__name__": name}
+
+
+def _fill_globals(target: dict[str, Any], items: dict[str, Any]) -> None:
+    target.update(items)
+
+
+def _make_function(
+    code: types.CodeType, where: str | dict[str, Any] | None, cells: tuple[types.CellType, ...] | None
+) -> types.FunctionType:
+    """Return a function on the live namespace (`where` None), a module's globals (its name) or a private dictionary."""
+    if where is None:
+        scope = _LOADING.get().namespace
+    elif isinstance(where, str):
+        scope = vars(_make_module(where))
+    else:
+        scope = where
+    return types.FunctionType(code, scope, code.co_name, None, cells)
+
+
+def _fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
+    # State setters get every part at once; a cell is shared by functions, and each sets it to the same content.
+    for cell, content in state.pop("cells", ()):
+        cell.cell_contents = content
+    function.__dict__.update(state.pop("dict", {}))
+    for name, value in state.items():
+        setattr(function, name, value)
+
+
+def _make_lru_cache(function: Any, maxsize: int | None, typed: bool) -> Any:
+    return functools.lru_cache(maxsize=maxsize, typed=typed)(function)
+
+
+# --- classes --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _no_init_subclass(bases: tuple[type, ...]) -> Iterator[None]:
+    """Keep the bases' `__init_subclass__` from running while a skeleton is made.
+
+    It ran when the class statement did; a second run would register the class twice or miss its keyword arguments.
+    """
+    owner = next(
+        (b for base in bases for b in base.__mro__ if isinstance(vars(b).get("__init_subclass__"), classmethod)), None
+    )
+    if owner is None:
+        yield
+        return
+    kept = vars(owner)["__init_subclass__"]
+    try:
+        type.__setattr__(owner, "__init_subclass__", classmethod(lambda cls, **_: None))
+    except TypeError:  # an immutable type of an extension module: its hook cannot be the user's
+        yield
+        return
+    try:
+        yield
+    finally:
+        type.__setattr__(owner, "__init_subclass__", kept)
+
+
+def _make_class(meta: type, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> type:
+    """Return the bare class: right metaclass, bases, slots and names, no members, nobody told about it."""
+    with _no_init_subclass(bases):
+        made: type = type.__new__(meta, name, bases, dict(namespace))
+    if issubclass(meta, abc.ABCMeta):
+        import _abc  # type: ignore[import-not-found,unused-ignore]  # what ABCMeta.__new__ calls
+
+        _abc._abc_init(made)
+    return made
+
+
+def _fill_class(made: type, state: dict[str, Any]) -> None:
+    for name, value in state["members"].items():
+        type.__setattr__(made, name, value)
+    if "abstract" in state:
+        type.__setattr__(made, "__abstractmethods__", state["abstract"])
+    for registered in state.get("registered", ()):
+        abc.ABCMeta.register(made, registered)  # type: ignore[arg-type]
+
+
+def _make_enum(
+    meta: type, name: str, bases: tuple[type, ...], namespace: dict[str, Any], members: tuple[tuple[str, Any], ...]
+) -> type:
+    """Return an enum class whose members exist, still without their attributes; mixins (int, str) carry their value."""
+    made = _make_class(meta, name, bases, namespace)
+    by_name: dict[str, Any] = {}
+    for member, plain in members:
+        by_name[member] = object.__new__(made) if plain is None else plain[0].__new__(made, plain[1])
+    type.__setattr__(made, "_member_map_", by_name)
+    return made
+
+
+def _fill_enum(made: Any, state: dict[str, Any]) -> None:
+    by_name = vars(made)["_member_map_"]
+    for name, attributes in state["attributes"].items():
+        by_name[name].__dict__.update(attributes)
+    for alias, name in state["aliases"].items():
+        by_name[alias] = by_name[name]
+    ordered = {name: by_name[name] for name in state["order"]}
+    by_name.clear()
+    by_name.update(ordered)
+    _fill_class(made, state)
+
+
+def _make_member(enum: Any, name: str) -> object:
+    return vars(enum)["_member_map_"][name]
+
+
+def _make_flag(enum: Any, value: Any) -> object:
+    return enum(value)
+
+
+# --- typing ---------------------------------------------------------------------------------------------------------
+
+
+def _make_newtype(name: str, supertype: Any, module: str, qualname: str) -> Any:
+    made = typing.NewType(name, supertype)  # type: ignore[misc]
+    made.__module__ = module
+    made.__qualname__ = qualname
+    return made
+
+
+def _make_typevar(name: str, constraints: tuple[Any, ...], options: dict[str, Any], module: str) -> Any:
+    made = typing.TypeVar(name, *constraints, **options)  # type: ignore[misc]
+    made.__module__ = module
+    return made
+
+
+def _make_paramspec(name: str, module: str) -> Any:
+    made = typing.ParamSpec(name)  # type: ignore[misc]
+    made.__module__ = module
+    return made
+
+
+def _make_typevartuple(name: str, module: str) -> Any:
+    made = typing.TypeVarTuple(name)  # type: ignore[misc]
+    made.__module__ = module
+    return made
+
+
+def _fill_dict(target: Any, state: Mapping[str, Any]) -> None:
+    """Set instance attributes without asking the class's own `__setattr__`."""
+    target.__dict__.update(state)

@@ -1,0 +1,202 @@
+"""Built-in objects that pickle refuses or gets wrong: views, proxies, weak references, descriptors, sentinels.
+
+Merged into the plug-in by `load`. Containers that look at another object keep looking at it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import gc
+import os
+import re
+import types
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from durable_nb.capture.reducers import Plugin, Unstorable
+
+LIBRARY = None
+
+_SAMPLES: tuple[dict[str, str], ...] = ({}, OrderedDict())
+_VIEWS: dict[type, str] = {type(getattr(d, k)()): k for d in _SAMPLES for k in ("keys", "values", "items")}
+_CACHED_PROPERTY = type(functools.cached_property(lambda _: None))
+
+
+def _make_view(mapping: Any, kind: str) -> Any:
+    return getattr(mapping, kind)()
+
+
+def _view(view: Any) -> tuple[Any, ...]:
+    return _make_view, (_looked_at(view), _VIEWS[type(view)])
+
+
+def _looked_at(view: Any) -> Any:
+    # Neither a view nor a proxy offers the object itself; the collector knows it.
+    return gc.get_referents(view)[0]
+
+
+def _make_proxy(mapping: Any) -> types.MappingProxyType[Any, Any]:
+    return types.MappingProxyType(mapping)
+
+
+def _proxy(proxy: Any) -> tuple[Any, ...]:
+    mapping = _looked_at(proxy)
+    if any(type(v) is types.GetSetDescriptorType and k in ("__dict__", "__weakref__") for k, v in mapping.items()):
+        raise Unstorable("it shows the attributes of a class; use the class itself")
+    return _make_proxy, (mapping,)
+
+
+def _make_ref(target: Any, callback: Any) -> Any:
+    return weakref.ref(target, callback)
+
+
+class _Gone:
+    """What a dead weak reference once referred to."""
+
+
+def _make_dead_ref() -> Any:
+    return weakref.ref(_Gone())
+
+
+def _ref(ref: Any) -> tuple[Any, ...]:
+    target = ref()
+    if target is None:
+        return _make_dead_ref, ()
+    return _make_ref, (target, ref.__callback__)
+
+
+def _make_weak_method(method: Any) -> Any:
+    return weakref.WeakMethod(method)
+
+
+def _weak_method(ref: Any) -> tuple[Any, ...]:
+    method = ref()
+    return (_make_dead_ref, ()) if method is None else (_make_weak_method, (method,))
+
+
+def _make_weak_container(cls: type) -> Any:
+    return cls()
+
+
+def _fill_weak_dict(target: Any, items: list[tuple[Any, Any]]) -> None:
+    for key, value in items:
+        target[key] = value
+
+
+def _fill_weak_set(target: Any, items: list[Any]) -> None:
+    for item in items:
+        target.add(item)
+
+
+def _weak_dict(mapping: Any) -> tuple[Any, ...]:
+    return _make_weak_container, (type(mapping),), list(mapping.items()), None, None, _fill_weak_dict
+
+
+def _weak_set(held: Any) -> tuple[Any, ...]:
+    return _make_weak_container, (type(held),), list(held), None, None, _fill_weak_set
+
+
+def _make_property(fget: Any, fset: Any, fdel: Any, doc: str | None) -> property:
+    return property(fget, fset, fdel, doc)
+
+
+def _property(obj: property) -> tuple[Any, ...]:
+    return _make_property, (obj.fget, obj.fset, obj.fdel, obj.__doc__)
+
+
+def _make_wrapper(cls: type, function: Any) -> Any:
+    return cls(function)
+
+
+def _wrapper(obj: Any) -> tuple[Any, ...]:
+    return _make_wrapper, (type(obj), obj.__func__)
+
+
+def _make_cached_property() -> Any:
+    return functools.cached_property(lambda _: None)
+
+
+def _fill_cached_property(target: Any, state: dict[str, Any]) -> None:
+    target.__dict__.update(state)
+
+
+def _cached_property(obj: Any) -> tuple[Any, ...]:
+    # Before Python 3.12 it holds a lock; a new, free one is right for a class that just came back.
+    state = {k: v for k, v in vars(obj).items() if k != "lock"}
+    return _make_cached_property, (), state, None, None, _fill_cached_property
+
+
+def _make_attribute(module: str, name: str) -> Any:
+    import importlib
+
+    return getattr(importlib.import_module(module), name)
+
+
+def _constant(module: str, name: str) -> Callable[[Any], tuple[Any, ...]]:
+    def reduce(obj: Any) -> tuple[Any, ...]:
+        return _make_attribute, (module, name)
+
+    return reduce
+
+
+def _dataclass_field_kind(obj: Any) -> tuple[Any, ...]:
+    return _make_attribute, ("dataclasses", obj.name)
+
+
+def _environ(obj: Any) -> tuple[Any, ...]:
+    if obj is os.environ or obj is getattr(os, "environb", None):
+        return _make_attribute, ("os", "environ" if obj is os.environ else "environb")
+    raise Unstorable("a copy of the process environment made by hand")
+
+
+def _refuse(reason: str) -> Callable[[Any], tuple[Any, ...]]:
+    def reduce(obj: Any) -> tuple[Any, ...]:
+        raise Unstorable(reason)
+
+    return reduce
+
+
+def _target(ref: Any) -> Iterable[Any]:
+    target = ref()
+    return () if target is None else (target, ref.__callback__)
+
+
+def plugin() -> Plugin:
+    """Return what the standard library's plain objects need."""
+    exact: dict[type, Any] = dict.fromkeys(_VIEWS, _view)
+    exact |= {
+        types.MappingProxyType: _proxy,
+        weakref.ref: _ref,
+        weakref.WeakMethod: _weak_method,
+        weakref.WeakValueDictionary: _weak_dict,
+        weakref.WeakKeyDictionary: _weak_dict,
+        weakref.WeakSet: _weak_set,
+        property: _property,
+        staticmethod: _wrapper,
+        classmethod: _wrapper,
+        _CACHED_PROPERTY: _cached_property,
+        type(os.environ): _environ,
+        # Sentinels that the library compares by identity.
+        type(dataclasses.MISSING): _constant("dataclasses", "MISSING"),
+        type(dataclasses.KW_ONLY): _constant("dataclasses", "KW_ONLY"),
+        type(dataclasses._HAS_DEFAULT_FACTORY): _constant("dataclasses", "_HAS_DEFAULT_FACTORY"),  # type: ignore[attr-defined]
+        type(dataclasses._FIELD): _dataclass_field_kind,  # type: ignore[attr-defined]
+        # What pickle stores without complaint and brings back broken.
+        weakref.finalize: _refuse("a finalizer (weakref.finalize) belongs to the process that made it"),
+        weakref.KeyedRef: _refuse("a weak reference inside a WeakValueDictionary"),
+        re.Match: _refuse("cannot pickle 're.Match' object; keep m.groups() or m.span() instead"),
+    }
+    return Plugin(
+        exact=exact,
+        referents={
+            weakref.ref: _target,
+            weakref.WeakMethod: lambda ref: (ref(),),
+            weakref.KeyedRef: lambda ref: (ref(),),
+            weakref.WeakValueDictionary: lambda d: list(d.values()),
+            weakref.WeakKeyDictionary: lambda d: [*d.keys(), *d.values()],
+            weakref.WeakSet: list,
+        },
+    )
