@@ -226,17 +226,3 @@ class Owner:
     host: str
     since: int
     epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CellOptions:
-    """The options of one `%%durable` line, checked; expressions are source text, evaluated where they are needed."""
-
-    rerun: bool = False
-    setup: bool = False
-    key: str = ""
-    depends: tuple[str, ...] = ()
-    skip_if: str = ""
-    include: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    durability: str = "sync"

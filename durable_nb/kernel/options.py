@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from durable_nb.engine.effects import CellOptions
 from durable_nb.errors import UsageError
-from durable_nb.model import CellOptions
 
 __all__ = ["OPTIONS", "CellOptions", "Option", "completions", "nearest", "parse", "split", "working_options"]
 

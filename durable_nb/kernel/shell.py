@@ -1,0 +1,245 @@
+"""The port `Shell` for IPython: its namespace and history, its outputs, and how its process ends.
+
+Built by `extension`, used by the engine. What `restore_state`, `restore_sources`, `set_out` and `restore_gui_state`
+were given is in force when they return; nothing here is durable.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import html
+import linecache
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from durable_nb.kernel.outputs import replay
+from durable_nb.kernel.patches import Patches
+from durable_nb.model import Json, Output
+
+__all__ = ["IPythonShell"]
+
+_OWN_EXTENSIONS = frozenset({"durable_nb", "storemagic", "IPython.extensions.storemagic"})
+_MODULE_NAMES = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtin__", "__builtins__")
+_UNDERS = ("_", "__", "___")
+
+
+class IPythonShell:
+    """IPython as the engine sees it, in a kernel and in a terminal."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._patches = Patches()
+        self._on_exit: list[Callable[[], None]] = []
+        self._on_shutdown: list[Callable[[bool], None]] = []
+        self._told_inputs: dict[int, str] = {}
+        self._told_sources: set[tuple[str, int]] = set()
+        self._pid = os.getpid()
+        self._attached = False
+        self.detach_reason = ""
+
+    @property
+    def in_kernel(self) -> bool:
+        """Whether a front end is connected (otherwise this is IPython in a terminal)."""
+        return getattr(self._shell, "kernel", None) is not None
+
+    # Namespace
+
+    @property
+    def namespace(self) -> dict[str, Any]:
+        """The live `user_ns`."""
+        namespace: dict[str, Any] = self._shell.user_ns
+        return namespace
+
+    def hidden(self) -> Mapping[str, Any]:
+        """Return the names that the shell itself put into the namespace, with the values it gave them."""
+        namespace = self._shell.user_ns
+        hidden = {name: value for name, value in self._shell.user_ns_hidden.items() if name in namespace}
+        hidden.update({name: namespace[name] for name in _MODULE_NAMES if name in namespace})
+        for under in _UNDERS:
+            if under in namespace and under not in hidden:
+                hidden[under] = getattr(self._shell.displayhook, under)
+        return hidden
+
+    # Execution count, inputs, Out, sources
+
+    def state(self) -> dict[str, Json]:
+        """Return the execution count, and the inputs that are new since the last call as {n: [raw, parsed]}."""
+        history = self._shell.history_manager
+        inputs: dict[str, Json] = {}
+        for n in range(1, len(history.input_hist_raw)):
+            raw = history.input_hist_raw[n]
+            if self._told_inputs.get(n) != raw:
+                self._told_inputs[n] = raw
+                inputs[str(n)] = [raw, history.input_hist_parsed[n]]
+        return {"execution_count": self._shell.execution_count, "inputs": inputs}
+
+    def restore_state(self, state: Mapping[str, Json]) -> None:
+        """Let numbering go on behind the restored cells, and put their inputs back under their numbers."""
+        history = self._shell.history_manager
+        inputs = {int(n): pair for n, pair in state.get("inputs", {}).items()}
+        count = max(int(state.get("execution_count", 0)), self._shell.execution_count)
+        for listed, which in ((history.input_hist_raw, 0), (history.input_hist_parsed, 1)):
+            # IPython appends the next input, so both lists have to end just before its number.
+            listed.extend([""] * (count - len(listed)))
+            for n, pair in inputs.items():
+                if 0 < n < count:
+                    listed[n] = pair[which]
+        for n, pair in inputs.items():
+            self._shell.push({f"_i{n}": pair[0]}, interactive=False)
+            self._told_inputs[n] = pair[0]
+        self._shell.execution_count = count
+
+    def outs(self) -> dict[int, object]:
+        """Return a copy of `Out`."""
+        return dict(self._shell.user_ns["_oh"])
+
+    def set_out(self, n: int, value: object, *, latest: bool = False) -> None:
+        """Make `value` the result of cell `n`: `Out[n]`, `_n`, and with `latest` `_` too, moving `_` and `__` on."""
+        shell, hook = self._shell, self._shell.displayhook
+        if value is shell.user_ns["_oh"]:
+            return
+        if latest:
+            keep_users = any(
+                under in shell.user_ns
+                and shell.user_ns[under] is not shell.user_ns_hidden.get(under, getattr(hook, under))
+                for under in _UNDERS
+            )
+            hook.___, hook.__, hook._ = hook.__, hook._, value
+            if not keep_users:
+                shell.push({"_": hook._, "__": hook.__, "___": hook.___}, interactive=False)
+        shell.push({f"_{n}": value}, interactive=False)
+        shell.user_ns["_oh"][n] = value
+
+    def cell_sources(self) -> dict[str, Json]:
+        """Return the source of cells compiled since the last call: {file name: [execution count, text]}."""
+        new: dict[str, Json] = {}
+        for name, number in list(self._shell.compile._filename_map.items()):
+            entry = linecache.cache.get(name)
+            if entry is None or len(entry) != 4 or (name, number) in self._told_sources:
+                continue
+            self._told_sources.add((name, number))
+            new[name] = [number, "".join(entry[2])]
+        return new
+
+    def restore_sources(self, sources: Mapping[str, Json]) -> None:
+        """Let tracebacks, `inspect.getsource` and joblib find the source of functions from restored cells."""
+        for name, (number, text) in sources.items():
+            # No modification time: `linecache.checkcache` then leaves an entry alone that has no file.
+            linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+            self._shell.compile._filename_map.setdefault(name, number)
+            self._told_sources.add((name, number))
+
+    # What a person sees
+
+    def emit(self, outputs: Sequence[Output]) -> None:
+        """Send recorded outputs to the front end again, in order."""
+        replay(self._shell, outputs)
+
+    def say(self, line: str) -> None:
+        """Show one line of ours."""
+        if not self.in_kernel:
+            print(line)
+            return
+        style = "color:var(--jp-ui-font-color2,#777);font-size:var(--jp-ui-font-size1,0.9em)"
+        rich = f'<div style="{style}">{html.escape(line)}</div>'
+        self._shell.display_pub.publish({"text/plain": line, "text/html": rich})
+
+    # Extensions and plotting
+
+    def gui_state(self) -> dict[str, Json]:
+        """Return what is switched on beside the namespace: extensions, autoreload's mode, inline figures."""
+        manager = self._shell.extension_manager
+        state: dict[str, Json] = {"extensions": sorted(set(manager.loaded) - _OWN_EXTENSIONS)}
+        reloader = getattr(self._shell.magics_manager.registry.get("AutoreloadMagics"), "_reloader", None)
+        if reloader is not None:
+            mode = (
+                "0"
+                if not reloader.enabled
+                else "1"
+                if not reloader.check_all
+                else "3"
+                if reloader.autoload_obj
+                else "2"
+            )
+            state["autoreload"] = mode
+        inline = sys.modules.get("matplotlib_inline.backend_inline")
+        if inline is not None and inline.flush_figures in self._shell.events.callbacks["post_execute"]:
+            config = inline.InlineBackend.instance(parent=self._shell)
+            state["inline"] = {"figure_formats": sorted(config.figure_formats), "close_figures": config.close_figures}
+        return state
+
+    def restore_gui_state(self, state: Mapping[str, Json]) -> list[str]:
+        """Switch on again what `gui_state` told; return one sentence for each thing that could not be."""
+        problems = []
+        for name in state.get("extensions", ()):
+            try:
+                self._shell.extension_manager.load_extension(name)
+            except Exception as error:
+                problems.append(f"extension {name} was not loaded again: {type(error).__name__}: {error}")
+        if "autoreload" in state and self._shell.find_line_magic("autoreload") is not None:
+            self._shell.run_line_magic("autoreload", state["autoreload"])
+        if "inline" in state:
+            try:
+                self._restore_inline(state["inline"])
+            except ImportError as error:
+                problems.append(f"%matplotlib inline is not in force again: {error}")
+        return problems
+
+    def _restore_inline(self, wanted: Mapping[str, Json]) -> None:
+        # Wiring the backend up now, before any cell draws, is what makes the first figure appear in its own cell.
+        self._shell.enable_matplotlib("inline")
+        inline = sys.modules["matplotlib_inline.backend_inline"]
+        config = inline.InlineBackend.instance(parent=self._shell)
+        config.figure_formats = set(wanted["figure_formats"])
+        config.close_figures = wanted["close_figures"]
+
+    # The end of the process
+
+    def attach(self) -> None:
+        """Begin to watch how this process ends."""
+        if self._attached:
+            return
+        self._attached = True
+        atexit.register(self._exiting)
+        if self.in_kernel:
+            self._patches.put(self._shell.kernel, "do_shutdown", self._wrap_shutdown)
+
+    def detach(self) -> None:
+        """Stop watching and forget all callbacks; leaves no trace."""
+        self._attached = False
+        atexit.unregister(self._exiting)
+        self._patches.undo()
+        self._on_exit.clear()
+        self._on_shutdown.clear()
+
+    def on_exit(self, callback: Callable[[], None]) -> None:
+        """Call back once when the process ends in an orderly way, in the main thread, after the last cell."""
+        self._on_exit.append(callback)
+
+    def on_shutdown(self, callback: Callable[[bool], None]) -> None:
+        """Call back at once when a person asks for a shutdown (True: a restart).
+
+        Called in the control thread, possibly while a cell runs: the process may be killed before that cell ends, and
+        then this is the only sign that the end was wanted.
+        """
+        self._on_shutdown.append(callback)
+
+    def _wrap_shutdown(self, do_shutdown: Callable[[bool], Any]) -> Callable[[bool], Any]:
+        def noting(restart: bool) -> Any:
+            self.detach_reason = "restart" if restart else "shutdown"
+            for callback in tuple(self._on_shutdown):
+                callback(restart)
+            return do_shutdown(restart)
+
+        return noting
+
+    def _exiting(self) -> None:
+        # A forked child that ends normally runs this too, and nothing of it is the child's to close.
+        if os.getpid() != self._pid:
+            return
+        with contextlib.ExitStack() as stack:
+            while self._on_exit:
+                stack.callback(self._on_exit.pop(0))
