@@ -64,7 +64,7 @@ class FileJournal:
         self._rotate_bytes = rotate_bytes
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._problems: tuple[Problem, ...] = ()
+        self._problems: list[Problem] = []
         self._head: Head | None = None
         self._file: WritableFile | None = None
         self._number = 0
@@ -123,7 +123,11 @@ class FileJournal:
             alive=alive,
         )
         journal._head = None
-        journal._settle_predecessor()
+        try:
+            journal._settle_predecessor()
+        except BaseException:
+            journal.close()
+            raise
         return journal
 
     @property
@@ -132,9 +136,9 @@ class FileJournal:
         return self._lease.owner if self._lease else None
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> list[Problem]:
         """What the last complete reading found damaged, missing or torn."""
-        return self._problems
+        return list(self._problems)
 
     def read(self, after_seq: int = 0) -> Iterator[Event]:
         """Yield the trusted events in order of `seq`, from the first one behind `after_seq`."""
@@ -149,7 +153,7 @@ class FileJournal:
         for event in reader.events():
             if event.seq > after_seq:
                 yield event
-        self._problems = tuple(reader.problems)
+        self._problems = reader.problems
         with self._lock:
             if self._head is None:
                 self._head = reader.head
@@ -230,7 +234,7 @@ class FileJournal:
         )
         for _ in reader.events():
             pass
-        self._problems = tuple(reader.problems)
+        self._problems = reader.problems
         self._head = reader.head
         return reader.head
 

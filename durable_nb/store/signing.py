@@ -86,16 +86,13 @@ class SigningKey:
         files, name = _near(path)
         try:
             _create_key(files, name)
-        except FileExistsError:
-            # Somebody else has made it, a moment or a year ago.
-            _tighten(path)
         except OSError as error:
             if not path.is_file():
                 raise UsageError(
                     f"The signing key {path} cannot be created ({error}); nothing was written.",
                     hint=f"Name a writable place in {KEY_FILE_VARIABLE}.",
                 ) from error
-            # A key on a read-only mount is fine: it is there, and creating was never needed.
+            # Somebody has made it, a moment or a year ago; on a read-only mount creating was never needed either.
             _tighten(path)
         return cls(_read_key(path, files, name))
 
