@@ -17,13 +17,13 @@ import zstandard
 
 from durable_nb.errors import Integrity
 from durable_nb.model import BufferRef, Digest
-from durable_nb.ports import Files, WritableFile
+from durable_nb.ports import Files
+from durable_nb.store.temporary import create_temporary, remove_temporary
 
 __all__ = ["CHUNK_BYTES", "ChunkStore", "Entry", "Marks", "PackWriter", "compress", "cut", "decompress", "digest_of"]
 
 CHUNK_BYTES = 1024 * 1024
 PACKS = "packs"
-TMP = "tmp"
 
 PACK_MAGIC = b"DNBPACK1"
 RECORD_MAGIC = b"DNBC"
@@ -227,31 +227,31 @@ class ChunkStore:
                 writer = writer or PackWriter(self._files)
                 codec, stored = compress(chunk)
                 writer.add(digest, codec, len(chunk), stored)
-            return self._finish(writer) if writer is not None else 0
+            return self._finish(writer)[1] if writer is not None else 0
         except BaseException:
             if writer is not None:
                 writer.abandon()
             raise
 
-    def copy_records(self, entries: Iterable[Entry]) -> int:
-        """Store verified records of other packs in one new pack, durably; return its size in bytes."""
+    def copy_records(self, entries: Iterable[Entry]) -> str:
+        """Store verified records of other packs in one new pack, durably; return its name."""
         writer = PackWriter(self._files)
         try:
             for entry in entries:
                 stored = self.read_record(entry)
                 decompress(entry.codec, stored, entry.raw_bytes, entry.digest)
                 writer.add(entry.digest, entry.codec, entry.raw_bytes, stored)
-            return self._finish(writer)
+            return self._finish(writer)[0]
         except BaseException:
             writer.abandon()
             raise
 
-    def _finish(self, writer: PackWriter) -> int:
+    def _finish(self, writer: PackWriter) -> tuple[str, int]:
         name, entries, size_bytes = writer.finish()
         # Only now: a chunk counts as present when its pack's content and name are durable.
         self.forget(name)
         self._add(name, entries)
-        return size_bytes
+        return name, size_bytes
 
     def _get(self, digest: str) -> bytes:
         error: Integrity = missing(f"chunk {digest}")
@@ -319,26 +319,6 @@ class PackWriter:
         if self._buffer:
             self._file.write(bytes(self._buffer))
             self._buffer.clear()
-
-
-def create_temporary(files: Files, suffix: str) -> tuple[str, WritableFile]:
-    """Create a file under `tmp/` with a name that nobody has."""
-    for n in range(1, 10_000):
-        path = f"{TMP}/{n}.{suffix}"
-        try:
-            return path, files.create(path)
-        except FileExistsError:
-            continue  # A leftover of a killed writer, or another kernel's file in the making; gc takes leftovers away.
-    raise FileExistsError(f"{TMP}/ holds 10,000 leftovers; `durable-nb gc` removes them")
-
-
-def remove_temporary(files: Files, path: str) -> None:
-    """Remove a temporary file if it is still there; a failure is left to gc."""
-    try:
-        files.remove(path)
-    except OSError:
-        # The write that failed is being reported; a second failure must not take its place, and the file is garbage.
-        return
 
 
 def load_index(files: Files, pack: str, size_bytes: int) -> list[Entry]:

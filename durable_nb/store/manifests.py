@@ -1,14 +1,15 @@
-"""Manifests on their way to bytes and back: canonical JSON, deltas, keyframes, signatures. Pure; nothing is durable here.
+"""Manifests on their way to bytes and back: canonical JSON, deltas, keyframes, signatures.
 
-Called by `Workflow`. A *body* is the JSON of one commit: complete (a keyframe, `depth` 0) or the difference from its
-parent's manifest (`depth` deltas since the last keyframe, at most `KEYFRAME_EVERY - 1`). A manifest *file* is the body as
-one line of canonical JSON, and one line with its signature. FORMAT.md describes both.
+Called by `Workflow`; pure, so nothing is durable when a function here returns. A *body* is the JSON of one commit:
+complete (a keyframe, `depth` 0) or the difference from its parent's manifest (`depth` deltas since the last keyframe,
+at most `KEYFRAME_EVERY - 1`). A manifest *file* is the body as one line of canonical JSON, and one line with its
+signature. FORMAT.md describes both.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from durable_nb.errors import Untrusted
@@ -25,7 +26,7 @@ from durable_nb.model import (
     Variable,
 )
 from durable_nb.store.chunks import damaged, digest_of
-from durable_nb.store.signing import SigningKey
+from durable_nb.store.signing import SigningKey, canonical_json
 
 __all__ = [
     "KEYFRAME_EVERY",
@@ -44,13 +45,14 @@ __all__ = [
 KEYFRAME_EVERY = 64
 FORMAT = 1
 _INT_LIMIT = 2**53
+# Bytes signed as a manifest can never pass for a signed journal line, and the other way round.
+_DOMAIN = b"durable_nb manifest\n"
 
 
 def canonical(value: Json) -> bytes:
     """Return the one encoding of a JSON value: sorted keys, no spaces, UTF-8; ValueError for what JSON cannot say."""
     _check(value)
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode()
+    return canonical_json(value)
 
 
 def _check(value: Json) -> None:
@@ -168,14 +170,17 @@ def chunks_of(body: Mapping[str, Json]) -> set[str]:
 
 def sign(body: bytes, key: SigningKey) -> bytes:
     """Return the manifest file for a canonical body: the body and a line with its signature."""
-    trailer = {"key_id": key.key_id, "hmac_sha256": key.sign(body)}
+    trailer = {"key_id": key.key_id, "hmac_sha256": key.sign(_DOMAIN + body)}
     return body + b"\n" + canonical(trailer) + b"\n"
 
 
-def open_signed(name: str, content: bytes, *, digest: str, key: SigningKey, trust: bool) -> dict[str, Json]:
+def open_signed(
+    name: str, content: bytes, *, digest: str, key: SigningKey, trusts: Callable[[bytes], bool]
+) -> dict[str, Json]:
     """Return the body of a manifest file after checking its digest and its signature.
 
-    Integrity when it is not the file that the journal names; Untrusted when another key, or none, signed it.
+    Integrity when it is not the file that the journal names; Untrusted when another key, or none, signed it, unless
+    `trusts` accepts the whole file.
     """
     body, _, trailer = content.partition(b"\n")
     if digest_of(body) != digest:
@@ -185,7 +190,7 @@ def open_signed(name: str, content: bytes, *, digest: str, key: SigningKey, trus
         key_id, mac = str(signature.get("key_id", "")), str(signature.get("hmac_sha256", ""))
     except (ValueError, AttributeError) as error:
         raise damaged(f"manifest {name}", "its signature line is not readable") from error
-    if not trust and not (key_id == key.key_id and key.verify(body, mac)):
+    if not (key_id == key.key_id and key.verify(_DOMAIN + body, mac)) and not trusts(content):
         raise Untrusted(
             f"Manifest {name} is not signed with your key, so nothing in it was read or run.",
             hint="If you trust who wrote it, type `durable-nb trust FOLDER` or use --trust.",

@@ -1,0 +1,456 @@
+"""One workflow's history in the store: commit in the right order, resolve manifests, read groups back.
+
+Made by `Repository.workflow`; called by the engine. When `commit` has returned, the checkpoint survives a power cut;
+when it has raised, the repository is as it was and the next commit may be tried at once. The order that makes this so
+(chunks, sync; manifest, sync; event, sync) stands in `_make_true` and in FORMAT.md's crash table.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from durable_nb.errors import CheckpointError, RepositoryError, RepositoryNotFound
+from durable_nb.model import (
+    BufferRef,
+    CheckpointId,
+    Committed,
+    Delta,
+    Digest,
+    Event,
+    EventDraft,
+    Group,
+    GroupId,
+    Json,
+    Manifest,
+    Problem,
+)
+from durable_nb.ports import Files
+from durable_nb.store import inline
+from durable_nb.store.chunks import ChunkStore, Marks, damaged, digest_of, missing
+from durable_nb.store.manifests import (
+    KEYFRAME_EVERY,
+    apply_body,
+    canonical,
+    delta_body,
+    keyframe_body,
+    open_signed,
+    ref_from_json,
+    ref_to_json,
+    sign,
+)
+from durable_nb.store.signing import SigningKey
+from durable_nb.store.temporary import write_durably
+
+if TYPE_CHECKING:
+    from durable_nb.store.journal import FileJournal
+
+__all__ = ["CheckpointInfo", "Workflow"]
+
+# What a commit stores in all, when it is so little that one append to the journal is the cheapest place for it.
+INLINE_BYTES = 64 * 1024
+_CACHED_MANIFESTS = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointInfo:
+    """A checkpoint that was not deleted: its id, its parent's id, the event that made it true."""
+
+    id: CheckpointId
+    parent: CheckpointId | None
+    event: Event
+    corrupted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where a checkpoint's body is: inline in its event, or in a manifest file of this digest."""
+
+    event: Event
+    parent: CheckpointId | None
+    manifest: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """Everything one commit writes, ready before the first byte is written."""
+
+    chunks: Mapping[Digest, memoryview]
+    manifest: tuple[str, bytes] | None
+    draft: EventDraft
+    also: Sequence[EventDraft]
+
+
+class Workflow:
+    """The checkpoints and events of one workflow; writes only under the lease of its journal."""
+
+    def __init__(
+        self,
+        *,
+        files: Files,
+        folder: str,
+        workflow_id: str,
+        journal: FileJournal,
+        chunks: ChunkStore,
+        key: SigningKey,
+        trusts: Callable[[bytes], bool],
+        reached: Callable[[str], None],
+        closed: Callable[[Workflow], None],
+    ) -> None:
+        self.workflow_id = workflow_id
+        self.folder = folder
+        self._files = files
+        self._journal = journal
+        self._chunks = chunks
+        self._key = key
+        self._trusts = trusts
+        self._reached = reached
+        self._closed = closed
+        self._events: list[Event] = []
+        self._locations: dict[CheckpointId, Location] = {}
+        self._deleted: set[str] = set()
+        self._corrupted: set[str] = set()
+        self._inline: dict[Digest, Event] = {}
+        self._resolved: OrderedDict[CheckpointId, tuple[Manifest, int]] = OrderedDict()
+        self._highest = 0
+        self._marks: dict[tuple[GroupId, int], Marks] = {}
+        for event in journal.read():
+            self._note(event)
+
+    @property
+    def writable(self) -> bool:
+        """Whether this process holds the lease."""
+        return self._journal.owner is not None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What the journal found wrong when it was opened."""
+        return list(self._journal.problems)
+
+    # Reading.
+
+    def events(self, after_seq: int = 0) -> Iterator[Event]:
+        """Yield the trusted events behind `after_seq`; a workflow opened to read sees what its writer has added."""
+        if not self.writable:
+            for event in self._journal.read(self._events[-1].seq if self._events else 0):
+                self._note(event)
+        yield from [event for event in self._events if event.seq > after_seq]
+
+    def checkpoints(self) -> list[CheckpointInfo]:
+        """Return the checkpoints that were not deleted, oldest first."""
+        return [
+            CheckpointInfo(id=cid, parent=at.parent, event=at.event, corrupted=cid in self._corrupted)
+            for cid, at in self._locations.items()
+            if cid not in self._deleted
+        ]
+
+    def next_checkpoint_id(self) -> CheckpointId:
+        """Return the id for the next commit: c1, c2, …; ids of deleted checkpoints are not used again."""
+        return CheckpointId(f"c{self._highest + 1}")
+
+    def manifest(self, checkpoint_id: CheckpointId) -> Manifest:
+        """Return the whole manifest of a checkpoint, reading at most one keyframe and the deltas since."""
+        return self._known(checkpoint_id)[0]
+
+    def _known(self, checkpoint_id: CheckpointId) -> tuple[Manifest, int]:
+        if checkpoint_id in self._deleted or checkpoint_id not in self._locations:
+            state = "was deleted" if checkpoint_id in self._deleted else "does not exist"
+            raise RepositoryNotFound(
+                f"Checkpoint {checkpoint_id} {state}; nothing was changed.",
+                hint="Type `%durable checkpoints` for those that can be restored.",
+            )
+        return self._resolve(checkpoint_id)
+
+    def _resolve(self, checkpoint_id: CheckpointId) -> tuple[Manifest, int]:
+        """Return a manifest and how many deltas it is away from its keyframe."""
+        bodies: list[dict[str, Json]] = []
+        at: CheckpointId | None = checkpoint_id
+        while at is not None and at not in self._resolved:
+            body = self.body(at)
+            bodies.append(body)
+            at = None if body["depth"] == 0 else CheckpointId(body["parent"])
+        manifest, depth = (None, 0) if at is None else self._resolved[at]
+        for body in reversed(bodies):
+            manifest, depth = apply_body(manifest, body), body["depth"]
+        assert manifest is not None
+        self._remember(manifest, depth)
+        return manifest, depth
+
+    def body(self, checkpoint_id: CheckpointId) -> dict[str, Json]:
+        """Return the verified body of a checkpoint as stored; Integrity or Untrusted if that cannot be had."""
+        if checkpoint_id not in self._locations:
+            raise missing(f"the event of checkpoint {checkpoint_id}")
+        at = self._locations[checkpoint_id]
+        if not at.manifest:
+            inlined: dict[str, Json] = at.event.payload["checkpoint"]["inline"]["body"]
+            return inlined
+        path = f"{self.folder}/manifests/{at.manifest}"
+        try:
+            content = self._files.read(path)
+        except FileNotFoundError as error:
+            raise missing(f"manifest {at.manifest}") from error
+        return open_signed(at.manifest, content, digest=at.digest, key=self._key, trusts=self._trusts)
+
+    def location(self, checkpoint_id: CheckpointId) -> Location:
+        """Return where a checkpoint's body is stored."""
+        return self._locations[checkpoint_id]
+
+    def chunk(self, digest: str) -> bytes:
+        """Return the verified bytes of a chunk, from a pack or from the event that carries it."""
+        event = self._inline.get(Digest(digest))
+        if event is None:
+            return self._chunks.get(digest)
+        return inline.chunk_from_json(digest, event.payload["checkpoint"]["inline"]["chunks"][digest])
+
+    def is_inline(self, digest: str) -> bool:
+        """Whether a chunk rides in an event of this workflow's journal."""
+        return digest in self._inline
+
+    def read_group(self, group: Group) -> tuple[bytes, list[bytearray]]:
+        """Return a group's pickle and its buffers, verified; the buffers are fresh and writable."""
+        return bytes(self._read(group.pickle)), [self._read(ref) for ref in group.buffers]
+
+    def attachment(self, event: Event, name: str) -> bytes | None:
+        """Return what was attached to an event under this name, None if nothing was."""
+        stored = event.payload.get("attachments", {}).get(name)
+        if stored is None:
+            return None
+        return bytes(self._read(ref_from_json(stored["buffer"]))) if "buffer" in stored else inline.bytes_from(stored)
+
+    def _read(self, ref: BufferRef) -> bytearray:
+        data = bytearray(ref.size_bytes)
+        at = 0
+        for digest in ref.chunks:
+            chunk = self.chunk(digest)
+            data[at : at + len(chunk)] = chunk
+            at += len(chunk)
+        if at != ref.size_bytes or len(data) != ref.size_bytes:
+            raise damaged("a buffer", f"its chunks have {at} bytes instead of {ref.size_bytes}")
+        return data
+
+    # Writing.
+
+    def append(self, drafts: Sequence[EventDraft]) -> list[Event]:
+        """Append events that make no checkpoint; durable together when this returns."""
+        self._must_write()
+        events = self._journal.append(drafts)
+        for event in events:
+            self._note(event)
+        return events
+
+    def commit(
+        self,
+        draft: EventDraft,
+        delta: Delta,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        also: Sequence[EventDraft] = (),
+    ) -> Committed:
+        """Make a delta a checkpoint, durably, by the event of `draft`; the events of `also` are appended with it.
+
+        CheckpointError when the disk refuses: the repository is as it was. ValueError when the delta is not whole.
+        """
+        self._must_write()
+        if delta.checkpoint_id != self.next_checkpoint_id():
+            raise ValueError(f"the next checkpoint is {self.next_checkpoint_id()}, not {delta.checkpoint_id}")
+        try:
+            parent, depth = (None, -1) if delta.parent is None else self._known(delta.parent)
+            groups, marks, new = self._stage(delta)
+            body = delta_body(delta, groups, parent, self.workflow_id, depth + 1)
+            manifest = apply_body(parent, body)
+            if body["depth"] >= KEYFRAME_EVERY:
+                body = keyframe_body(manifest, self.workflow_id)
+            plan, stored_bytes = self._plan(draft, body, new, attachments or {}, also)
+            events = self._make_true(plan)
+        except OSError as error:
+            raise _not_saved(error) from error
+        for event in events:
+            self._note(event)
+        self._remember(manifest, body["depth"])
+        kept = {gid for gid in manifest.groups if gid not in groups}
+        self._marks = {at: mark for at, mark in self._marks.items() if at[0] in kept} | marks
+        return Committed(event=events[0], manifest=manifest, stored_bytes=stored_bytes)
+
+    def delete_checkpoint(self, checkpoint_id: CheckpointId) -> Event:
+        """Delete a checkpoint that is not the newest; its children become keyframes first. Space comes with `gc`."""
+        self._must_write()
+        kept = [info.id for info in self.checkpoints()]
+        if checkpoint_id not in kept:
+            raise RepositoryNotFound(f"There is no checkpoint {checkpoint_id}; nothing was deleted.")
+        if checkpoint_id == kept[-1]:
+            raise RepositoryError(
+                f"Checkpoint {checkpoint_id} is the newest one and is kept; nothing was deleted.",
+                hint="Delete older ones, or make a new checkpoint first.",
+            )
+        try:
+            rebased = {
+                child: self._write_keyframe(self.manifest(child))
+                for child in kept
+                if self._locations[child].parent == checkpoint_id
+                and child not in self._corrupted
+                and self.body(child)["depth"] > 0
+            }
+            self._reached("after-manifest")
+            draft = EventDraft(
+                event_type="CheckpointDeleted",
+                run_id=self._locations[checkpoint_id].event.run_id,
+                payload={"checkpoint_id": checkpoint_id, "rebased": rebased},
+            )
+            return self.append([draft])[0]
+        except OSError as error:
+            raise _not_saved(error) from error
+
+    def close(self, *, release: bool = True) -> None:
+        """Stop writing; with `release` give the lease back."""
+        self._closed(self)
+        self._journal.close(release=release)
+
+    def _stage(
+        self, delta: Delta
+    ) -> tuple[dict[GroupId, Group], dict[tuple[GroupId, int], Marks], dict[Digest, memoryview]]:
+        """Name every chunk of a delta's groups; return groups, marks and the chunks that are stored nowhere yet."""
+        groups: dict[GroupId, Group] = {}
+        marks: dict[tuple[GroupId, int], Marks] = {}
+        new: dict[Digest, memoryview] = {}
+        for data in delta.groups:
+            refs: list[BufferRef] = []
+            for i, buffer in enumerate((memoryview(data.pickle), *data.buffers)):
+                at = (data.group_id, i)
+                ref, marks[at], unknown = self._chunks.put(buffer.cast("B"), self._marks.get(at))
+                refs.append(ref)
+                new.update((d, chunk) for d, chunk in unknown.items() if d not in self._inline)
+            groups[data.group_id] = Group(
+                group_id=data.group_id,
+                names=data.names,
+                codec=data.codec,
+                pickle=refs[0],
+                buffers=tuple(refs[1:]),
+                deps=data.deps,
+                types=data.types,
+            )
+        return groups, marks, new
+
+    def _plan(
+        self,
+        draft: EventDraft,
+        body: dict[str, Json],
+        new: dict[Digest, memoryview],
+        attachments: Mapping[str, bytes],
+        also: Sequence[EventDraft],
+    ) -> tuple[_Plan, int]:
+        """Decide what rides in the event and what goes into files."""
+        encoded = canonical(body)
+        stored_bytes = len(encoded)
+        checkpoint: dict[str, Json] = {"id": body["checkpoint_id"], "parent": body["parent"]}
+        manifest: tuple[str, bytes] | None = None
+        to_pack: dict[Digest, memoryview] = {}
+        room = INLINE_BYTES - len(encoded) - sum(len(chunk) for chunk in new.values())
+        if room >= 0:
+            chunks = {digest: inline.chunk_to_json(chunk) for digest, chunk in new.items()}
+            checkpoint["inline"] = {"body": body, "chunks": chunks}
+            stored_bytes += sum(len(chunk["data"]) for chunk in chunks.values())
+        else:
+            room = INLINE_BYTES
+            to_pack.update(new)
+            manifest = (_manifest_name(body["checkpoint_id"], digest_of(encoded)), sign(encoded, self._key))
+            checkpoint |= {"manifest": manifest[0], "digest": digest_of(encoded), "size_bytes": len(encoded)}
+        attached: dict[str, Json] = {}
+        for name, content in attachments.items():
+            if len(content) <= min(room, INLINE_BYTES // 2):
+                room -= len(content)
+                attached[name] = inline.bytes_to_json(content)
+            else:
+                ref, _, unknown = self._chunks.put(memoryview(content), None)
+                to_pack.update(unknown)
+                attached[name] = {"buffer": ref_to_json(ref)}
+            stored_bytes += len(content)
+        stored_bytes += sum(len(chunk) for chunk in to_pack.values())
+        payload = {**draft.payload, "checkpoint": checkpoint, "stored_bytes": stored_bytes}
+        if attached:
+            payload["attachments"] = attached
+        return _Plan(chunks=to_pack, manifest=manifest, draft=replace(draft, payload=payload), also=also), stored_bytes
+
+    def _make_true(self, plan: _Plan) -> list[Event]:
+        """Write chunks, manifest, event, each durable before the next begins: the event is the only commit point."""
+        self._store_chunks(plan)
+        self._reached("after-pack")
+        self._store_manifest(plan)
+        self._reached("after-manifest")
+        self._reached("before-event")
+        events = self._store_events(plan)
+        self._reached("after-event")
+        return events
+
+    def _store_chunks(self, plan: _Plan) -> None:
+        self._chunks.write_pack(plan.chunks.items())
+
+    def _store_manifest(self, plan: _Plan) -> None:
+        if plan.manifest is not None:
+            name, content = plan.manifest
+            write_durably(self._files, f"{self.folder}/manifests/{name}", content)
+
+    def _store_events(self, plan: _Plan) -> list[Event]:
+        return self._journal.append([plan.draft, *plan.also])
+
+    def _write_keyframe(self, manifest: Manifest) -> dict[str, Json]:
+        encoded = canonical(keyframe_body(manifest, self.workflow_id))
+        name = _manifest_name(manifest.checkpoint_id, digest_of(encoded))
+        write_durably(self._files, f"{self.folder}/manifests/{name}", sign(encoded, self._key))
+        return {"manifest": name, "digest": digest_of(encoded), "size_bytes": len(encoded)}
+
+    def _must_write(self) -> None:
+        if not self.writable:
+            raise RepositoryError(
+                f"The workflow {self.workflow_id!r} was opened to read; nothing was recorded.",
+                hint="Close the other kernel of this notebook and load the extension again.",
+            )
+
+    # Folding.
+
+    def _note(self, event: Event) -> None:
+        """Take an event into the index of checkpoints."""
+        self._events.append(event)
+        payload = event.payload
+        checkpoint = payload.get("checkpoint")
+        if checkpoint is not None:
+            parent = None if checkpoint["parent"] is None else CheckpointId(checkpoint["parent"])
+            self._highest = max(self._highest, int(checkpoint["id"][1:]))
+            self._locations[CheckpointId(checkpoint["id"])] = Location(
+                event=event,
+                parent=parent,
+                manifest=checkpoint.get("manifest", ""),
+                digest=checkpoint.get("digest", ""),
+            )
+            if "inline" in checkpoint:
+                self._inline.update((digest, event) for digest in checkpoint["inline"]["chunks"])
+        elif event.event_type == "CheckpointDeleted":
+            self._deleted.add(payload["checkpoint_id"])
+            for child, at in payload["rebased"].items():
+                if child in self._locations:  # Else its own event is damaged, and reported as such.
+                    moved = replace(self._locations[child], manifest=at["manifest"], digest=at["digest"])
+                    self._locations[child] = moved
+        elif event.event_type == "CheckpointCorrupted":
+            self._corrupted.add(payload["checkpoint_id"])
+
+    def _remember(self, manifest: Manifest, depth: int) -> None:
+        self._resolved[manifest.checkpoint_id] = (manifest, depth)
+        self._resolved.move_to_end(manifest.checkpoint_id)
+        while len(self._resolved) > _CACHED_MANIFESTS:
+            self._resolved.popitem(last=False)
+
+
+def _manifest_name(checkpoint_id: str, digest: str) -> str:
+    return f"{checkpoint_id}-{digest[:12]}.json"
+
+
+def _not_saved(error: OSError) -> CheckpointError:
+    reason = error.strerror or str(error) or type(error).__name__
+    return CheckpointError(
+        f"This checkpoint was not saved: {reason}. Your variables are untouched in memory, and every earlier "
+        "checkpoint is as safe as before.",
+        hint="Free some space or fix the disk, then run the next cell or type `%durable checkpoint` to try again.",
+        errno=error.errno,
+    )
