@@ -98,29 +98,28 @@ class SigningKey:
 
 
 class TrustStore:
-    """Foreign objects that the user accepted by `durable-nb trust`: digests by repository, beside the key.
+    """Foreign objects that the user accepted by `durable-nb trust`: their digests, in a file beside the key.
 
-    It records SHA-256 digests of whole files, so that accepting a repository accepts what is in it now and nothing
-    that anybody adds to it later.
+    A digest is the SHA-256 of a whole file, so that accepting a repository accepts what is in it now, wherever it is
+    moved to, and nothing that anybody adds to it later.
     """
 
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or default_key_path().with_name("trusted.json")
-        self._digests: dict[str, frozenset[str]] | None = None
+        self._digests: frozenset[str] | None = None
 
-    def accepts(self, repository_id: str, digest: str) -> bool:
-        """Say whether the user accepted the object with this digest in this repository."""
+    def accepts(self, digest: str) -> bool:
+        """Say whether the user accepted the file with this SHA-256."""
         if self._digests is None:
             self._digests = self._load()
-        return digest in self._digests.get(repository_id, ())
+        return digest in self._digests
 
-    def add(self, repository_id: str, digests: Iterable[str]) -> int:
-        """Accept these objects, durably; return how many were not accepted before."""
-        # Read again: another process may have added to the file since.
-        known = self._load()
-        before = known.get(repository_id, frozenset())
-        known[repository_id] = before.union(digests)
-        content = canonical_json({"version": 1, "trusted": {key: sorted(value) for key, value in known.items()}})
+    def add(self, digests: Iterable[str]) -> int:
+        """Accept these files, durably; return how many were not accepted before."""
+        # Read again: another process may have added to the list since.
+        before = self._load()
+        known = before.union(digests)
+        content = canonical_json({"version": 1, "sha256": sorted(known)})
         files, name = _near(self.path)
         temporary = f"{name}.{secrets.token_hex(4)}"
         try:
@@ -139,19 +138,18 @@ class TrustStore:
                 hint="Make that folder writable, or use --trust each time.",
             ) from error
         self._digests = known
-        return len(known[repository_id]) - len(before)
+        return len(known) - len(before)
 
-    def _load(self) -> dict[str, frozenset[str]]:
+    def _load(self) -> frozenset[str]:
         try:
             content = self.path.read_bytes()
         except FileNotFoundError:
-            return {}
+            return frozenset()
         try:
-            document = json.loads(content)
-            return {key: frozenset(value) for key, value in document["trusted"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return frozenset(json.loads(content)["sha256"])
+        except (ValueError, KeyError, TypeError) as error:
             raise UsageError(
-                f"The list of trusted repositories {self.path} is damaged; your data is not touched.",
+                f"The list of what you trust, {self.path}, is damaged; your data is not touched.",
                 hint="Remove that file and run `durable-nb trust FOLDER` again.",
             ) from error
 

@@ -108,36 +108,30 @@ def test_the_environment_names_the_key_file(tmp_path: Path, monkeypatch: pytest.
     assert tmp_path / "jupyter" / "durable_nb" / "key" == default_key_path()
 
 
-def test_trust_is_remembered_per_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was accepted in one repository is accepted there, by every later process, and nowhere else."""
+def test_trust_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was accepted is accepted by every later process, and nothing else is."""
     monkeypatch.setenv("DURABLE_NB_KEY_FILE", str(tmp_path / "new" / "key"))
     store = TrustStore()
-    assert not store.accepts("r1", "d1")
-    assert [store.add("r1", ["d1", "d2"]), store.add("r1", ["d2", "d3"])] == [2, 1]
-    later = TrustStore()
-    assert [
-        store.accepts("r1", "d3"),
-        later.accepts("r1", "d1"),
-        later.accepts("r1", "d4"),
-        later.accepts("r2", "d1"),
-    ] == [True, True, False, False]
-    assert [tmp_path / "new" / "trusted.json"] == list((tmp_path / "new").iterdir())
+    assert not store.accepts("d1")
+    assert [store.add(["d1", "d2"]), store.add(["d2", "d3"])] == [2, 1]
+    assert [store.accepts("d3"), TrustStore().accepts("d1"), TrustStore().accepts("d4")] == [True, True, False]
+    assert list((tmp_path / "new").iterdir()) == [tmp_path / "new" / "trusted.json"]
 
 
 def test_two_stores_add_to_one_file(tmp_path: Path) -> None:
     """Adding reads again what another process has added since."""
     first, second = TrustStore(tmp_path / "t.json"), TrustStore(tmp_path / "t.json")
-    assert not first.accepts("r", "a")
-    second.add("r", ["b"])
-    first.add("r", ["a"])
-    assert TrustStore(tmp_path / "t.json").accepts("r", "b")
+    assert not first.accepts("a")
+    second.add(["b"])
+    first.add(["a"])
+    assert TrustStore(tmp_path / "t.json").accepts("b")
 
 
 def test_a_damaged_trust_file_is_a_clear_error(tmp_path: Path) -> None:
     """A list of trust that cannot be read trusts nobody and says what to do."""
     (tmp_path / "t.json").write_text("{")
     with pytest.raises(UsageError, match="Remove that file"):
-        TrustStore(tmp_path / "t.json").accepts("r", "d")
+        TrustStore(tmp_path / "t.json").accepts("d")
 
 
 def test_canonical_json_is_one_form() -> None:
