@@ -30,7 +30,7 @@ from durable_nb.model import Output
 __all__ = ["Interceptor", "RunsCells", "one_line", "split_header"]
 
 _HEADER = re.compile(r"[ \t]*%%durable(?:[ \t]+(?P<line>[^\r\n]*?))?[ \t]*(?:\r\n|\r|\n)?\Z")
-_OURS = re.compile(r"%durable(?![\w?])|%%durable_sql\b|%(?:re|un)?load_ext\s+durable_nb\s*$")
+_OURS = re.compile(r"%durable(?![\w?])|%(?:re|un)?load_ext\s+durable_nb\s*$")
 
 
 class RunsCells(Protocol):
@@ -69,7 +69,7 @@ def one_line(error: DurableError) -> BaseException:
 
 
 class Interceptor:
-    """Decides which cells are durable and has the engine run them; `every` makes all of them durable."""
+    """Has the engine run the person's cells, the durable and the plain ones; `every` makes all of them durable."""
 
     def __init__(self, shell: Any, engine: RunsCells) -> None:
         self.every = False
@@ -169,54 +169,55 @@ class Interceptor:
         if not self._installed or self._depth or info is None or not isinstance(info.raw_cell, str):
             return None
         header = split_header(info.raw_cell)
-        if header is None and not self._covers(info, nodelist):
-            return None
-        if header is None and threading.current_thread() is not threading.main_thread():
-            return None
+        if header is None:
+            return self._request_without_header(info, nodelist, result)
         _main_thread_only()
-        line, body, _count = header or ("", info.raw_cell, 0)
+        line, body, _count = header
         name, options = parse(line)
         if not body.strip():
-            raise UsageError(
-                "%%durable needs a cell body below its line.", hint="For a verb use one %: %durable status."
-            )
+            hint = "For a verb use one %: %durable status."
+            raise UsageError("%%durable needs a cell body below its line.", hint=hint)
         if not nodelist:
             return None
-        count = getattr(result, "execution_count", None) or self._shell.execution_count
-        transformed = getattr(info, "transformed_cell", None) or self._shell.transform_cell(info.raw_cell)
-        return CellRequest(
-            source=body,
-            transformed=transformed,
-            tree=ast.Module(body=list(nodelist), type_ignores=[]),
-            name=name,
-            options=options,
-            cell_id=getattr(info, "cell_id", None),
-            execution_count=count,
-            durable=True,
-        )
+        return self._describe(info, nodelist, result, source=body, name=name, options=options, durable=True)
 
-    def _covers(self, info: Any, nodelist: Sequence[ast.stmt]) -> bool:
-        """Whether `%durable on` makes this cell durable: a person's cell that is more than our own verbs."""
-        if not self.every or not nodelist or info.silent or not info.store_history:
-            return False
+    def _request_without_header(self, info: Any, nodelist: Sequence[ast.stmt], result: Any) -> CellRequest | None:
+        """Describe a person's cell: plain, or with `%durable on` durable; None for what the engine need not know."""
+        if not nodelist or info.silent or not info.store_history:
+            return None
+        if threading.current_thread() is not threading.main_thread():
+            return None
         lines = [line.strip() for line in info.raw_cell.splitlines()]
         code = [line for line in lines if line and not line.startswith("#")]
         if not code or code[0].startswith("%%durable_sql") or all(map(_OURS.match, code)):
-            return False
+            return None
         # `%%time` above `%%durable`: the magic below makes its own body durable, with its own name and options.
         magics = itertools.takewhile(lambda line: line.startswith("%%"), code)
-        return not any(_HEADER.match(line) for line in magics)
+        durable = self.every and not any(_HEADER.match(line) for line in magics)
+        return self._describe(info, nodelist, result, source=info.raw_cell, durable=durable)
+
+    def _describe(self, info: Any, nodelist: Sequence[ast.stmt], result: Any, **more: Any) -> CellRequest:
+        count = getattr(result, "execution_count", None) or self._shell.execution_count
+        transformed = getattr(info, "transformed_cell", None) or self._shell.transform_cell(info.raw_cell)
+        return CellRequest(
+            transformed=transformed,
+            tree=ast.Module(body=list(nodelist), type_ignores=[]),
+            cell_id=getattr(info, "cell_id", None),
+            execution_count=count,
+            **more,
+        )
 
     async def _drive(self, request: CellRequest, body: Callable[[], Awaitable[Any]], result: Any) -> Any:
         flow = self._engine.run_cell(request)
         outcome: BodyOutcome | None = None
-        self._running = True
+        self._running = request.durable
+        execute = self._execute if request.durable else self._execute_plain
         try:
             try:
                 flow.send(None)
                 while True:
                     # A body without `await` never suspends here, so that Ctrl-C reaches it as without us.
-                    outcome = await self._execute(body, result)
+                    outcome = await execute(body, result)
                     flow.send(outcome)
             except StopIteration:
                 return outcome is not None and outcome.error is not None
@@ -236,13 +237,17 @@ class Interceptor:
         try:
             recorder.start()
             await body()
-        except KeyboardInterrupt as error:
+        except KeyboardInterrupt as interrupt:
             # IPython has caught what the body raised, so this came in the instant before or behind it.
-            self._fail(error.with_traceback(None), result)
+            self._fail(interrupt.with_traceback(None), result)
         outputs = self._stop(recorder, result)
         error = result.error_before_exec or result.error_in_exec
         value = NO_RESULT if result.result is None else result.result
         return BodyOutcome(error=error, outputs=outputs, result=value)
+
+    async def _execute_plain(self, body: Callable[[], Awaitable[Any]], result: Any) -> BodyOutcome:
+        await body()
+        return BodyOutcome(error=result.error_before_exec or result.error_in_exec)
 
     def _stop(self, recorder: OutputRecorder, result: Any) -> tuple[Output, ...]:
         try:

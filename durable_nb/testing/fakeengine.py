@@ -37,6 +37,7 @@ class FakeEngine:
     def __init__(self, shell: IPythonShell) -> None:
         self.shell = shell
         self.requests: list[CellRequest] = []
+        self.plain: list[CellRequest] = []
         self.outcomes: list[BodyOutcome] = []
         self.finished: dict[str, BodyOutcome] = {}
         self.skip = False
@@ -46,6 +47,10 @@ class FakeEngine:
 
     def run_cell(self, request: CellRequest) -> Generator[Any, Any, None]:
         """Play the engine's part for one cell."""
+        if not request.durable:
+            self.plain.append(request)
+            yield Execute()
+            return
         self.requests.append(request)
         if self.failure is not None and not self.fail_after_body:
             raise self.failure

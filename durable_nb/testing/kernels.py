@@ -56,11 +56,12 @@ class Kernel:
 
         self.folder = folder
         self._start_timeout_s = start_timeout_s
-        home = folder / ".ipython"
+        # The kernel tests the package that the test imports, installed or not.
+        package = str(Path(__file__).resolve().parents[2])
         self._environ = {
             **os.environ,
-            "IPYTHONDIR": str(home),
-            "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+            "IPYTHONDIR": str(folder / ".ipython"),
+            "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")])),
             **(environ or {}),
         }
         self._manager: Any = KernelManager(kernel_name="python3")

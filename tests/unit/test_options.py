@@ -1,0 +1,114 @@
+"""The option line of `%%durable`."""
+
+from __future__ import annotations
+
+import pytest
+
+from durable_nb.engine.effects import CellOptions
+from durable_nb.errors import UsageError
+from durable_nb.kernel.options import OPTIONS, completions, nearest, parse, working_options
+
+
+def test_empty_line_is_an_unnamed_cell_with_defaults() -> None:
+    """A bare `%%durable` has no name and every default."""
+    assert parse("   ") == ("", CellOptions())
+
+
+def test_every_working_option_reaches_its_field() -> None:
+    """Each option sets the field of its keyword, in both spellings of a value."""
+    line = (
+        "train --rerun --setup --key 'len(df)' --depends a.csv --skip-if=done --include x --exclude y --durability sync"
+    )
+    expected = CellOptions(
+        rerun=True,
+        setup=True,
+        key="len(df)",
+        depends=("a.csv",),
+        skip_if="done",
+        include=("x",),
+        exclude=("y",),
+        durability="sync",
+    )
+    assert parse(line) == ("train", expected)
+
+
+def test_lists_repeat_and_split_at_commas() -> None:
+    """A list option may be repeated and may hold several items."""
+    _name, options = parse("--depends a.csv,b.csv --depends='c d.csv' --exclude tmp_*,  --exclude _x")
+    assert (options.depends, options.exclude) == (("a.csv", "b.csv", "c d.csv"), ("tmp_*", "_x"))
+
+
+def test_quoted_expression_keeps_its_spaces_and_quotes() -> None:
+    """An expression in quotes is one value, inner quotes included."""
+    _name, options = parse("""--key 'd["a b"] > 3' --skip-if "x == -1" """)
+    assert (options.key, options.skip_if) == ('d["a b"] > 3', "x == -1")
+
+
+def test_expression_may_begin_with_a_dash() -> None:
+    """A value is taken as it is unless it is itself an option."""
+    assert parse("--key -n")[1].key == "-n"
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("--rerrun", "did you mean --rerun?"),
+        ("--Rerun", "did you mean --rerun?"),
+        ("-rerun", "did you mean --rerun?"),
+        ("--zzzzzz", "the options are --rerun, --setup"),
+        ("--key", "--key needs a value: --key EXPR"),
+        ("--key --rerun", "--key needs a value"),
+        ("--key 'a b'", "needs a Python expression"),
+        ("--skip-if 'x ='", "needs a Python expression"),
+        ("--rerun=yes", "--rerun takes no value"),
+        ("--rerun --rerun", "given twice"),
+        ("--depends ,", "--depends needs a value"),
+        ("--durability fast", "--durability is sync, not 'fast'"),
+        ("a b", "'a' and 'b' were given"),
+        ("a/b", "'a/b' is not a name"),
+        (f"{'n' * 101}", "is not a name"),
+        ("'open", "no closing quotation"),
+    ],
+)
+def test_wrong_lines_are_one_sentence_and_nothing_runs(line: str, words: str) -> None:
+    """Whatever is wrong is told in one line, with what was probably meant, and that nothing ran."""
+    with pytest.raises(UsageError) as caught:
+        parse(line)
+    message = str(caught.value)
+    assert words in message
+    assert message.endswith("The cell did not run.")
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("option", [option.name for option in OPTIONS if not option.available])
+def test_later_options_are_refused_by_name(option: str) -> None:
+    """An option of a later version is refused by name instead of being ignored or called unknown."""
+    with pytest.raises(UsageError) as caught:
+        parse(f"{option} 3")
+    assert str(caught.value) == f"{option} comes with a later version of durable_nb; the cell did not run."
+
+
+@pytest.mark.parametrize("mode", ["async", "exit"])
+def test_later_durability_says_what_there_is(mode: str) -> None:
+    """`--durability async` is refused with the mode that works now."""
+    with pytest.raises(UsageError, match=f"--durability {mode} comes with a later version .*now there is sync"):
+        parse(f"--durability {mode}")
+
+
+def test_every_option_has_its_three_names() -> None:
+    """The table gives each option a magic name, the same name as a keyword, and a description."""
+    assert [(o.name, bool(o.description)) for o in OPTIONS] == [
+        ("--" + o.keyword.replace("_", "-"), True) for o in OPTIONS
+    ]
+    assert {o.keyword for o in working_options()} == set(CellOptions.__dataclass_fields__)
+
+
+def test_completion_offers_working_options_only() -> None:
+    """Tab offers what works and nothing that would be refused."""
+    assert completions("--s") == ["--setup", "--skip-if"]
+    assert completions("--max") == []
+
+
+def test_nearest_gives_nothing_for_nonsense() -> None:
+    """A guess is only made when it is close."""
+    assert (nearest("stauts", ["status", "why"]), nearest("qqqq", ["status", "why"])) == ("status", "")
