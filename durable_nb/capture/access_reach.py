@@ -1,0 +1,305 @@
+"""Close the reads of a cell over the notebook functions, methods, closures and containers they lead to.
+
+Called by `access.analyse` only. Looks at live objects without running any of their code: no attribute access that a
+class could override, no iteration of anything but built-in containers.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import types
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from durable_nb.capture import access_rules as rules
+from durable_nb.capture.access_ast import Use
+from durable_nb.capture.access_bytecode import CodeFacts, code_facts
+from durable_nb.capture.access_modules import installed_folders, local_file
+
+__all__ = ["Reach"]
+
+MAX_OBJECTS: Final = 10_000
+MAX_DEPTH: Final = 2
+MAX_TEXT: Final = 100_000
+_BUILTINS = frozenset(vars(builtins))
+_ATOMS = frozenset({int, float, complex, bool, bytes, type(None), bytearray, range, type(Ellipsis)})
+_DESCRIPTORS = (staticmethod, classmethod)
+_CACHED = type(functools.lru_cache(lambda: None))
+
+
+class Reach:
+    """One walk over what the names of a cell lead to; adds what it finds to the cell's `Use`."""
+
+    def __init__(self, namespace: Mapping[str, object]) -> None:
+        self.namespace = namespace
+        self._use = Use()
+        self._todo: list[tuple[object, int]] = []
+        self._seen: dict[int, object] = {}
+        self._codes: dict[int, CodeFacts] = {}
+        self._names: set[str] = set()
+        self._local: dict[str, bool] = {}
+        self._modules: set[str] = set()
+        self._installed: tuple[str, ...] = ()
+
+    def follow(self, use: Use) -> None:
+        """Add everything that the names in `use` lead to, to `use` itself."""
+        self._use = use
+        for name in [*use.loads, *use.text]:
+            self._name(name)
+        while self._todo:
+            if len(self._seen) > MAX_OBJECTS:
+                use.everything.append(f"more than {MAX_OBJECTS} objects can be reached, too many to look at")
+                return
+            value, depth = self._todo.pop()
+            self._visit(value, depth)
+
+    # -- names and texts -----------------------------------------------------------------------------------------
+
+    def _name(self, name: str) -> None:
+        if name in self._names:
+            return
+        self._names.add(name)
+        if name in self.namespace:
+            self._push(self.namespace[name], 0)
+
+    def _load(self, name: str) -> None:
+        """Take a global that reached code loads."""
+        shadowed = name in self.namespace and name not in rules.SHELL_NAMES
+        if name in rules.EVERYTHING_NAMES and not shadowed:
+            self._use.everything.append(f"{name} in a function may read any name")
+        elif (name in _BUILTINS and not shadowed) or (name.startswith("__") and name.endswith("__")):
+            if name == "input":
+                self._use.unknown.add("input()")
+        else:
+            self._use.loads.add(name)
+            self._name(name)
+
+    def _text(self, text: str) -> None:
+        if len(text) > MAX_TEXT:
+            self._use.everything.append("a text is too long to look for names in it")
+            return
+        for word in set(rules.IDENTIFIER.findall(text)):
+            if word in self.namespace and word not in rules.SHELL_NAMES and word not in self._names:
+                if rules.history_name(word) in ("Out[*]", "In[*]") or word.startswith("__"):
+                    continue
+                self._use.text.add(word)
+                self._name(word)
+
+    # -- objects -------------------------------------------------------------------------------------------------
+
+    def _push(self, value: object, depth: int) -> None:
+        if type(value) in _ATOMS:
+            return
+        if type(value) is str:
+            self._text(value)
+        elif id(value) not in self._seen:
+            # Kept, so that the id of a temporary is not given to another object meanwhile.
+            self._seen[id(value)] = value
+            self._todo.append((value, depth))
+
+    def _push_all(self, values: Iterable[object], depth: int) -> None:
+        for value in values:
+            if len(self._seen) > MAX_OBJECTS:
+                return
+            self._push(value, depth)
+
+    def _visit(self, value: Any, depth: int) -> None:
+        kind = type(value)
+        if kind is types.FunctionType:
+            self._function(value)
+        elif isinstance(value, type):
+            self._class(value)
+        elif kind is types.MethodType:
+            self._push_all((value.__func__, value.__self__), depth)
+        elif isinstance(value, types.ModuleType):
+            self._module(value.__name__)
+        elif isinstance(value, functools.partial):
+            self._push_all((value.func, *value.args, *value.keywords.values()), depth)
+        elif isinstance(value, _DESCRIPTORS):
+            self._push(value.__func__, depth)
+        elif isinstance(value, property):
+            self._push_all((value.fget, value.fset, value.fdel), depth)
+        elif kind is types.CellType:
+            self._cells((value,), depth)
+        elif kind is types.BuiltinMethodType:
+            self._push(value.__self__, depth)
+        elif isinstance(value, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
+            # What a suspended generator goes on to do is code of the notebook too.
+            self._code(value.gi_code if isinstance(value, types.GeneratorType) else _code_of(value))
+        elif isinstance(value, (list, tuple, set, frozenset, dict, types.MappingProxyType)):
+            self._container(value, depth)
+        if not isinstance(value, (type, types.ModuleType, types.FunctionType)):
+            self._instance(value, depth)
+
+    def _container(self, value: Any, depth: int) -> None:
+        if depth >= MAX_DEPTH:
+            return
+        values = tuple(value.values()) if isinstance(value, (dict, types.MappingProxyType)) else tuple(value)
+        kinds = set(map(type, values))
+        if kinds <= _ATOMS:
+            return
+        if len(values) > MAX_OBJECTS:
+            if kinds <= _ATOMS | {str}:
+                # So many strings are data; a query is not built out of a column.
+                return
+            self._use.everything.append(f"more than {MAX_OBJECTS} objects can be reached, too many to look at")
+            return
+        self._push_all(values, depth + 1)
+        if isinstance(value, dict):
+            self._push_all((k for k in value if not isinstance(k, str)), depth + 1)
+
+    def _instance(self, value: object, depth: int) -> None:
+        kind = type(value)
+        module = _owner(kind)
+        if module == "__main__":
+            self._push(kind, 0)
+        elif module not in ("builtins", "types"):
+            self._module(module)
+        if kind is _CACHED:
+            self._push(value.__wrapped__, 0)  # type: ignore[attr-defined]
+        if depth > MAX_DEPTH:
+            return
+        try:
+            own = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            own = None
+        if type(own) is dict:
+            self._push_all(list(own.values()), depth + 1)
+        for member in [c.__dict__.get(n) for c in kind.__mro__ if _owner(c) == "__main__" for n in _slots(c)]:
+            if isinstance(member, types.MemberDescriptorType):
+                try:
+                    self._push(member.__get__(value, kind), depth + 1)
+                except AttributeError:
+                    continue  # An empty slot holds nothing.
+
+    def _class(self, value: type) -> None:
+        if _owner(value) != "__main__":
+            self._module(_owner(value))
+            return
+        self._push_all(list(vars(value).values()), 0)
+        self._push_all((*value.__bases__, type(value)), 0)
+
+    def _function(self, value: types.FunctionType) -> None:
+        attributes = list(value.__dict__.values())
+        self._cells(value.__closure__ or (), 0)
+        self._push_all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *attributes), 0)
+        if value.__globals__ is self.namespace or value.__module__ == "__main__":
+            self._code(value.__code__)
+        elif isinstance(value.__module__, str):
+            self._module(value.__module__)
+            if self._is_local(value.__module__):
+                self._local_effects(value)
+
+    def _cells(self, cells: Iterable[types.CellType], depth: int) -> None:
+        for cell in cells:
+            try:
+                self._push(cell.cell_contents, depth)
+            except ValueError:
+                continue  # An empty cell holds nothing yet.
+
+    # -- code ----------------------------------------------------------------------------------------------------
+
+    def _facts(self, code: types.CodeType) -> CodeFacts:
+        if id(code) not in self._codes:
+            self._codes[id(code)] = code_facts(code)
+        return self._codes[id(code)]
+
+    def _code(self, code: types.CodeType) -> None:
+        if id(code) in self._codes:
+            return
+        facts = self._facts(code)
+        if facts.everything:
+            self._use.everything.append(facts.everything)
+        self._use.absence |= facts.absence
+        for module in facts.imports:
+            self._module(module)
+        for name in facts.loads:
+            self._load(name)
+        for text in facts.texts:
+            self._text(text)
+        for chain in facts.attributes:
+            self._attribute(chain)
+        for chain in facts.changed:
+            self._change(chain)
+
+    def _attribute(self, chain: tuple[str, ...]) -> None:
+        value = self.namespace.get(chain[0])
+        if not isinstance(value, types.ModuleType):
+            return
+        for name in chain[1:]:
+            if name in rules.C_READERS or (name.startswith(("read_", "scan_")) and value.__name__ == "polars"):
+                self._use.unknown.add(f"{name} may read files unseen")
+            elif name in rules.OS_PROGRAMS and value.__name__ == "os":
+                self._use.unknown.add("shell command")
+            following = vars(value).get(name)
+            if not isinstance(following, types.ModuleType):
+                if type(following) is types.FunctionType and self._is_local(following.__module__):
+                    self._push(following, 0)
+                return
+            value = following
+
+    def _change(self, chain: tuple[str, ...]) -> None:
+        value: object = self.namespace.get(chain[0])
+        shown = ".".join(chain).replace(".[]", "[…]")
+        if any(shown == s or shown.startswith((s + ".", s + "[")) for s in rules.PROCESS_STATE):
+            return
+        is_method = chain[-1] in rules.MUTATORS
+        if isinstance(value, types.ModuleType):
+            following = vars(value).get(chain[1]) if len(chain) > 1 else None
+            # `np.append(a, b)` and `mod.Class.update(…)` are calls; `mod.items.append(…)` changes the module.
+            if is_method and (len(chain) < 3 or isinstance(following, (types.ModuleType, type))):
+                return
+            self._use.effects.append(f"{shown} in a function changes the module {value.__name__}")
+        elif isinstance(value, type) and value.__module__ != "__main__" and (not is_method or len(chain) > 2):
+            self._use.effects.append(f"{shown} in a function changes the imported class {value.__qualname__}")
+
+    def _local_effects(self, function: types.FunctionType) -> None:
+        """Note what a function of a local module leaves behind in that module."""
+        if id(function.__code__) in self._codes:
+            return
+        facts = self._facts(function.__code__)
+        own = function.__globals__
+        where = f"{function.__module__}.{function.__qualname__}"
+        if facts.writes:
+            self._use.effects.append(f"{where} changes globals of its module: {', '.join(sorted(facts.writes))}")
+        for chain in facts.changed:
+            if chain[0] in own and not (chain[-1] in rules.MUTATORS and isinstance(own[chain[0]], types.ModuleType)):
+                self._use.effects.append(f"{where} changes {'.'.join(chain).replace('.[]', '[…]')} of its module")
+        for name in facts.loads:
+            value = own.get(name)
+            if type(value) is types.FunctionType and value is not function and value.__globals__ is own:
+                self._push(value, 0)
+
+    # -- modules -------------------------------------------------------------------------------------------------
+
+    def _is_local(self, name: str) -> bool:
+        if name not in self._local:
+            self._installed = self._installed or installed_folders()
+            self._local[name] = local_file(name, installed=self._installed) is not None
+        return self._local[name]
+
+    def _module(self, name: str) -> None:
+        if not name or name in self._modules:
+            return
+        self._modules.add(name)
+        reason = rules.UNSEEN_MODULES.get(name.partition(".")[0])
+        if reason is not None and not name.startswith("urllib.parse"):
+            self._use.unknown.add(reason)
+        if self._is_local(name):
+            self._use.modules.add(name)
+
+
+def _owner(kind: type) -> str:
+    module = type.__getattribute__(kind, "__module__")
+    return module if isinstance(module, str) else ""
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = kind.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _code_of(value: Any) -> types.CodeType:
+    code: types.CodeType = value.cr_code if isinstance(value, types.CoroutineType) else value.ag_code
+    return code
