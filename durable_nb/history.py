@@ -16,6 +16,7 @@ from durable_nb.model import CheckpointId, Event, Json
 
 __all__ = [
     "Attempt",
+    "Checkpoint",
     "Facts",
     "Inputs",
     "KernelLife",
@@ -129,6 +130,7 @@ class Attempt:
     cell_id: str | None
     code_hash: str
     execution_count: int
+    options: Mapping[str, Json] = field(default_factory=dict)
     decision: tuple[str, ...] = ()
     status: str = "running"
     ended: int | None = None
@@ -155,6 +157,22 @@ class KernelLife:
     cause: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A commit of the journal: when, in which run, and by what."""
+
+    checkpoint_id: CheckpointId
+    run_id: str
+    timestamp: int
+    activity_id: str
+    name: str
+    reason: str
+    changed: int
+    unsaved: int
+    stored_bytes: int
+    seq: int
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """One pass through the notebook, across as many kernels as it takes."""
@@ -167,6 +185,8 @@ class Run:
     records: list[Record] = field(default_factory=list)
     by_code: dict[str, list[Record]] = field(default_factory=dict)
     process_set: set[str] = field(default_factory=set)
+    cells: dict[str, Json] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -178,8 +198,10 @@ class State:
     kernels: dict[str, KernelLife] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     open_attempts: dict[str, Attempt] = field(default_factory=dict)
+    tries: dict[tuple[str, str], int] = field(default_factory=dict)
     current_run: str | None = None
-    commits: int = 0
+    checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
+    last_seq: int = 0
     events: int = 0
     degraded: str = ""
     corrupted: set[str] = field(default_factory=set)
@@ -196,6 +218,7 @@ class State:
     def apply(self, event: Event) -> None:
         """Take one event in; unknown types change nothing, so that newer journals stay readable."""
         self.events += 1
+        self.last_seq = event.seq
         self.workflow_id = event.workflow_id
         if life := self.kernels.get(event.kernel_id):
             life.last_seen = max(life.last_seen, event.timestamp)
@@ -208,10 +231,23 @@ class State:
             self._commit(event)
 
     def _commit(self, event: Event) -> None:
-        self.commits += 1
         run = self.runs[event.run_id]
         run.head = event.payload["checkpoint"]["id"]
+        self.checkpoints[run.head] = Checkpoint(
+            checkpoint_id=run.head,
+            run_id=event.run_id,
+            timestamp=event.timestamp,
+            activity_id=event.activity_id or "",
+            name=event.payload.get("name", ""),
+            reason=event.payload.get("reason", "activity"),
+            changed=len(event.payload.get("changed", ())),
+            unsaved=len(event.payload.get("unsaved", ())),
+            stored_bytes=event.payload.get("stored_bytes", 0),
+            seq=event.seq,
+        )
         run.process_set.update(event.payload.get("process_changed", ()))
+        run.cells.update(event.payload.get("cells", {}))
+        run.sources.update(event.payload.get("sources", {}))
 
 
 def fold(events: Iterable[Event]) -> State:
@@ -279,9 +315,11 @@ def _activity_started(state: State, event: Event) -> None:
         cell_id=payload.get("cell_id"),
         code_hash=payload.get("code_hash", ""),
         execution_count=payload.get("execution_count", 0),
+        options=payload.get("options", {}),
         decision=tuple(payload.get("decision", ())),
     )
     state.attempts.append(attempt)
+    state.tries[event.run_id, attempt.activity_id] = state.tries.get((event.run_id, attempt.activity_id), 0) + 1
     state.open_attempts[event.event_id] = attempt
 
 
@@ -305,6 +343,7 @@ def _activity_ended(state: State, event: Event) -> None:
 
 def _record(state: State, event: Event, attempt: Attempt) -> None:
     payload = event.payload
+    made = set(payload.get("unsaved_new", ()))
     record = Record(
         event_id=event.event_id,
         seq=event.seq,
@@ -319,7 +358,7 @@ def _record(state: State, event: Event, attempt: Attempt) -> None:
         changed=tuple(item["name"] for item in payload.get("changed", ())),
         deleted=tuple(payload.get("deleted", ())),
         process_changed=tuple(payload.get("process_changed", ())),
-        unsaved=tuple((u["name"], u["reason"]) for u in payload.get("unsaved", ()) if u.get("made_by") == attempt.activity_id),
+        unsaved=tuple((u["name"], u["reason"]) for u in payload.get("unsaved", ()) if u["name"] in made),
         setup=bool(payload.get("setup", False)),
         timestamp=event.timestamp,
         duration_s=attempt.duration_s or 0.0,
@@ -407,14 +446,15 @@ class Facts(Protocol):
     def key(self) -> str: ...
 
 
-def candidates(run: Run | None, code_hash: str, *, cell_id: str | None, kernel_id: str | None) -> Sequence[Record]:
+def candidates(run: Run | None, code_hash: str, *, cell_id: str | None, before_seq: int | None) -> Sequence[Record]:
     """Return the completed attempts of the run with this code, best first: same cell, then newest.
 
-    `kernel_id` leaves out what this kernel life did itself: pressing Shift-Enter again means «run it»; None keeps all.
+    `before_seq` leaves out what happened since this kernel was attached or restored: pressing Shift-Enter again means
+    «run it»; None keeps all.
     """
     if run is None:
         return ()
-    found = [r for r in run.by_code.get(code_hash, ()) if kernel_id is None or r.kernel_id != kernel_id]
+    found = [r for r in run.by_code.get(code_hash, ()) if before_seq is None or r.seq < before_seq]
     return sorted(found, key=lambda r: (cell_id is not None and r.cell_id == cell_id, r.seq), reverse=True)
 
 

@@ -5,7 +5,7 @@ Each method states one promise. Nothing here is imported for behaviour.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from durable_nb.model import Event, EventDraft, Output, Owner
@@ -117,11 +117,39 @@ class Shell(Protocol):
         ...
 
     def state(self) -> Mapping[str, Any]:
-        """Return what is around the namespace and restored with it: execution_count and new inputs, as JSON."""
+        """Return the execution count and the inputs new since the last call: {n: [raw, parsed]}, as JSON."""
         ...
 
     def restore_state(self, state: Mapping[str, Any]) -> None:
         """Bring execution count and input history back."""
+        ...
+
+    def cell_sources(self) -> Mapping[str, Any]:
+        """Return the sources of cells compiled since the last call: {file name: [execution count, text]}."""
+        ...
+
+    def restore_sources(self, sources: Mapping[str, Any]) -> None:
+        """Let tracebacks and `inspect` find the source of restored cells."""
+        ...
+
+    def transform(self, source: str) -> str:
+        """Return a cell's body as plain Python, the way the shell would run it."""
+        ...
+
+    def outs(self) -> Mapping[int, object]:
+        """Return a copy of `Out`."""
+        ...
+
+    def set_out(self, n: int, value: object, *, latest: bool = False) -> None:
+        """Make `value` the result of cell `n`; with `latest` the newest one, `_`."""
+        ...
+
+    def gui_state(self) -> Mapping[str, Any]:
+        """Return what is switched on beside the namespace (extensions, inline figures), as JSON."""
+        ...
+
+    def restore_gui_state(self, state: Mapping[str, Any]) -> Sequence[str]:
+        """Switch it on again; return a sentence for each thing that could not be."""
         ...
 
     def hidden(self) -> Mapping[str, Any]:
@@ -134,8 +162,4 @@ class Shell(Protocol):
 
     def say(self, line: str) -> None:
         """Show one line of ours to the person."""
-        ...
-
-    def on_exit(self, callback: Callable[[], None]) -> None:
-        """Call back once when the kernel ends in an orderly way."""
         ...

@@ -1,0 +1,64 @@
+"""Settings: one frozen value, read once when the extension loads or a command starts.
+
+Precedence: cell option > environment > default. Called by the composition roots.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from durable_nb.errors import UsageError
+
+__all__ = ["Settings"]
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "skip": ("after-restore", "always", "never"),
+    "on_restart": ("fresh", "continue"),
+    "unknown_inputs": ("skip", "run"),
+    "restore": ("auto", "ask", "off"),
+}
+_PREFIX = "DURABLE_NB_"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What can be set, with its default.
+
+    skip: when a finished, unchanged cell is skipped: in a later kernel life, always, or never.
+    on_restart: whether a person's restart starts a fresh run or continues the last one.
+    unknown_inputs: whether a finished cell whose inputs cannot all be seen is skipped or run.
+    restore: whether the namespace comes back by itself after a lost kernel (auto), is offered (ask) or left (off).
+    dir: folder of the data, default `.durable` beside the notebook. key_file: the signing key. workflow: its id.
+    """
+
+    skip: str = "after-restore"
+    on_restart: str = "fresh"
+    unknown_inputs: str = "skip"
+    restore: str = "auto"
+    dir: str = ""
+    key_file: str = ""
+    workflow: str = ""
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Settings:
+        """Read `DURABLE_NB_*`; a wrong value is a UsageError that names the right ones."""
+        known = {field.name for field in fields(cls)}
+        found: dict[str, str] = {}
+        for variable, value in environ.items():
+            if not variable.startswith(_PREFIX) or not value:
+                continue
+            name = variable[len(_PREFIX) :].lower()
+            if name not in known:
+                continue
+            if name in _CHOICES and value not in _CHOICES[name]:
+                raise UsageError(_wrong(variable, value, _CHOICES[name]))
+            found[name] = value
+        return cls(**found)
+
+
+def _wrong(variable: str, value: str, choices: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(value, choices, n=1)
+    meant = f" Did you mean {near[0]}?" if near else ""
+    return f"{variable}={value} is not one of {', '.join(choices)}.{meant}"

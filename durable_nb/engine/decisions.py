@@ -1,0 +1,112 @@
+"""Run or skip: the engine's side of the decision, from options to the record that may stand for the cell.
+
+Called for every durable cell before it runs, and by `why`. Nothing live changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from durable_nb.capture.access import code_hash
+from durable_nb.engine.effects import CellRequest, Decision
+from durable_nb.engine.inputs import Present
+from durable_nb.engine.processes import digests
+from durable_nb.errors import DurableError, UsageError
+from durable_nb.history import Record, candidates, mismatches
+from durable_nb.model import Manifest
+
+if TYPE_CHECKING:
+    from durable_nb.engine.session import Engine
+
+__all__ = ["decide"]
+
+MAX_CANDIDATES = 50  # a cell run a thousand times is compared with its newest attempts only
+
+
+def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> Decision:
+    """Return whether a finished attempt may stand for this cell, and why (not); `explain` collects every reason."""
+    options = request.options
+    if options.rerun:
+        return Decision(skip=False, reasons=("--rerun asks for it",))
+    if options.setup:
+        return Decision(skip=False, reasons=("a --setup cell always runs",))
+    if options.skip_if:
+        return _state_check(engine, request)
+    if engine.settings.skip == "never":
+        return Decision(skip=False, reasons=("skip is set to «never»",))
+    run = engine.state.run
+    before_seq = None if engine.settings.skip == "always" else engine.life_seq
+    hashed = code_hash(request.transformed)
+    found = candidates(run, hashed, cell_id=request.cell_id, before_seq=before_seq)
+    if not found:
+        return Decision(skip=False, reasons=(_no_candidate(engine, request, hashed),))
+    # The changes of this moment are committed already, so the head knows the process state; streams that nobody
+    # committed are as they were at the load.
+    facts = Present(engine=engine, request=request, live_process=digests(engine))
+    reasons: list[str] = []
+    for record in found[:MAX_CANDIDATES]:
+        try:
+            why = mismatches(
+                record, facts, unknown_inputs=engine.settings.unknown_inputs, first_only=not explain
+            ) or _aliases(engine, record, facts)
+        except UsageError:
+            raise
+        except DurableError as error:
+            why = [f"its record cannot be read ({error})"]
+        if not why:
+            return Decision(skip=True, record=record, reasons=(f"finished in {record.checkpoint_id}, nothing changed",))
+        reasons = reasons or why
+    return Decision(skip=False, record=found[0], reasons=tuple(reasons))
+
+
+def _no_candidate(engine: Engine, request: CellRequest, hashed: str) -> str:
+    run = engine.state.run
+    done = run.by_code.get(hashed, ()) if run else ()
+    if done:
+        return "it finished in this kernel; running it again is what you asked for"
+    if run and any(
+        r for r in run.records if (r.cell_id and r.cell_id == request.cell_id) or (r.name and r.name == request.name)
+    ):
+        return "its code changed since it finished"
+    return "it has not finished in this run"
+
+
+def _state_check(engine: Engine, request: CellRequest) -> Decision:
+    expression = request.options.skip_if
+    try:
+        reached = bool(eval(expression, engine.shell.namespace))
+    except Exception as error:
+        raise UsageError(
+            f"--skip-if {expression!r} cannot be evaluated ({type(error).__name__}: {error}); the cell did not run."
+        ) from None
+    if not reached:
+        return Decision(skip=False, reasons=(f"--skip-if {expression} is false",))
+    found = candidates(engine.state.run, code_hash(request.transformed), cell_id=request.cell_id, before_seq=None)
+    facts = Present(engine=engine, request=request, live_process=digests(engine))
+    record = next((r for r in found if not mismatches(r, facts) and not _aliases(engine, r, facts)), None)
+    return Decision(skip=True, record=record, reasons=(f"--skip-if {expression} is true",), reached=True)
+
+
+def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
+    """Return why reusing the record would tear names apart that share an object, or join what did not."""
+    if (text := facts.aliases_differ(record)) is not None:
+        return [text]
+    after = engine.workflow.manifest(record.checkpoint_id)
+    wanted = [name for name in record.changed if name in after.names and not _there(engine, name, after)]
+    for name in wanted:
+        members = set(after.groups[after.names[name].group_id].names)
+        for other in members - set(record.changed):
+            if not _there(engine, other, after):
+                return [f"`{other}` shares an object with `{name}` and is another version now"]
+        mutated = record.inputs.names.get(name) is not None and name not in engine.replay.names
+        if mutated and (holders := engine.capture.shared_with([name]) - members - {name}):
+            return [f"skipping would replace `{name}`, which {', '.join(f'`{h}`' for h in sorted(holders))} still holds"]
+    return []
+
+
+def _there(engine: Engine, name: str, after: Manifest) -> bool:
+    place = engine.replay.names.get(name)
+    if place is not None:
+        return place.version == after.names[name].version
+    live = engine.head.names.get(name) if engine.head else None
+    return live is not None and live.version == after.names[name].version

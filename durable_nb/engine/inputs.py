@@ -1,0 +1,250 @@
+"""What a cell depends on: collected when it runs, and compared with the present when it is met again.
+
+`before` and `after` bracket a body and give the `Inputs` of its record; `Present` answers the questions of
+`history.mismatches` about live names, process state and files. Used by the engine alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from durable_nb.capture.access import Access, analyse, code_hash, module_digest
+from durable_nb.capture.files_read import FilesSeen, changed
+from durable_nb.engine.processes import GUI, UNTOUCHED, digests
+from durable_nb.errors import UsageError
+from durable_nb.history import Inputs, Record
+from durable_nb.model import Json
+
+if TYPE_CHECKING:
+    from durable_nb.engine.effects import CellRequest
+    from durable_nb.engine.session import Engine
+
+__all__ = ["STREAMS", "UNPROVABLE", "Before", "Present", "after", "before"]
+
+STREAMS = frozenset({"random", "numpy.random", "torch.random"})
+NOT_INPUTS = STREAMS | {"imports", GUI}
+_STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
+# The version of a name that no checkpoint holds: nothing can prove later that it is the same.
+UNPROVABLE = "?"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """What was found before the body ran."""
+
+    code_hash: str
+    access: Access
+    names: Mapping[str, str | None]
+    base: Any
+    process: Mapping[str, str]
+    unset: frozenset[str]
+    depends: Mapping[str, str]
+    key: str
+
+
+def before(engine: Engine, request: CellRequest) -> Before:
+    """Note code, versions of what it may read, and process state; call after outside changes were committed."""
+    access = analyse(request.tree, request.transformed, engine.shell.namespace, raw_source=request.source)
+    head = engine.head
+    known = digests(engine)
+    process = {name: known.get(name, UNTOUCHED) for name in engine.process.names()}
+    set_by_run = engine.state.run.process_set if engine.state.run else set()
+    return Before(
+        code_hash=code_hash(request.transformed),
+        access=access,
+        names={name: version_now(engine, name) for name in read_names(engine, access)},
+        base=head.checkpoint_id if head else None,
+        process=process,
+        unset=frozenset(name for name in process if name not in set_by_run),
+        depends=depends_digests(request.options.depends),
+        key=key_digest(request.options.key, engine.shell.namespace),
+    )
+
+
+def after(
+    engine: Engine, request: CellRequest, found: Before, files: FilesSeen, process_changed: Sequence[str]
+) -> Inputs:
+    """Return everything the attempt depended on, now that it is known what it touched."""
+    access = found.access
+    streams = {
+        name
+        for name in found.process
+        if name in STREAMS and (name in process_changed or any(r in request.source for r in _STREAM_READERS))
+    }
+    process = {n: d for n, d in found.process.items() if n in streams or n not in NOT_INPUTS}
+    modules = {name: digest for name in access.modules if (digest := module_digest(name)) is not None}
+    return Inputs(
+        names=found.names,
+        base=found.base,
+        process=process,
+        unset=frozenset(n for n in found.unset if n in process),
+        files=tuple(mark.to_json() for mark in files.marks),
+        depends=found.depends,
+        modules=modules,
+        key=found.key,
+        unknown=tuple(dict.fromkeys((*access.unknown_inputs, *files.unknown))),
+        outside_effects=access.outside_effects,
+        handles_absence=access.handles_absence,
+    )
+
+
+def read_names(engine: Engine, access: Access) -> Sequence[str]:
+    """Return the names read, with «everything» and «all of Out» spelt out."""
+    known = engine.head.names if engine.head else {}
+    if access.everything:
+        return sorted({*known, *access.reads} - {"Out[*]"})
+    if "Out[*]" in access.reads:
+        return sorted({n for n in known if n.startswith("Out[")} | (access.reads - {"Out[*]"}))
+    return sorted(access.reads)
+
+
+def version_now(engine: Engine, name: str) -> str | None:
+    """Return the version of a live name, None if it is absent, UNPROVABLE if no checkpoint holds it."""
+    variable = engine.head.names.get(name) if engine.head else None
+    if variable is not None:
+        return variable.version
+    return UNPROVABLE if name in engine.shell.namespace and name not in engine.shell.hidden() else None
+
+
+def depends_digests(paths: Sequence[str]) -> dict[str, str]:
+    """Return path → digest of the content; «missing» for what is not there, a folder's files each by themselves."""
+    found: dict[str, str] = {}
+    for text in paths:
+        path = Path(text).expanduser()
+        files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+        for file in files:
+            found[str(file)] = _digest(file)
+    return found
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()
+    except FileNotFoundError:
+        return "missing"
+
+
+def key_digest(expression: str, namespace: dict[str, Any]) -> str:
+    """Return a digest of the value of `--key`; its repr must say all of it."""
+    if not expression:
+        return ""
+    try:
+        value = eval(expression, namespace)
+    except Exception as error:
+        raise UsageError(
+            f"--key {expression!r} cannot be evaluated ({type(error).__name__}: {error}); the cell did not run."
+        ) from None
+    return hashlib.sha256(f"{type(value).__qualname__}:{value!r}".encode()).hexdigest()
+
+
+@dataclass(slots=True, kw_only=True)
+class Present:
+    """Answers `history.Facts` from the live kernel, the places of skipped cells and the store."""
+
+    engine: Engine
+    request: CellRequest
+    live_process: Mapping[str, str]
+    _key: str | None = field(default=None)
+
+    def present(self, name: str) -> bool:
+        place = self.engine.replay.names.get(name)
+        if place is not None:
+            return place.version is not None
+        return version_now(self.engine, name) is not None
+
+    def is_builtin(self, name: str) -> bool:
+        return hasattr(builtins, name)
+
+    def name_differs(self, name: str, version: str, record: Record) -> str | None:
+        if version == UNPROVABLE:
+            return f"it reads `{name}`, which no checkpoint can hold"
+        engine = self.engine
+        place = engine.replay.names.get(name)
+        if place is not None:
+            if place.version == version:
+                return None
+            return f"`{name}` is another version ({_of(place.version)}, was {version})"
+        now = version_now(engine, name)
+        if now == version:
+            return None
+        if now is None:
+            return f"`{name}` was read and is not defined now"
+        if record.inputs.base is None:
+            return f"`{name}` is another version ({_of(now)}, was {version})"
+        base = engine.workflow.manifest(record.inputs.base)
+        if (text := engine.capture.same(base, engine.workflow.read_group, [name])) is None:
+            return None
+        return f"`{name}` changed: {text} (now {self._origin(name)}, was {version})"
+
+    def _origin(self, name: str) -> str:
+        head = self.engine.head
+        variable = head.names.get(name) if head else None
+        if variable is None:
+            return "unsaved"
+        made = f", made by {variable.made_by}" if variable.made_by else ""
+        return f"{variable.version}{made}"
+
+    def aliases_differ(self, record: Record) -> str | None:
+        """Return how names that the cell read share objects differently than they did, else None."""
+        engine = self.engine
+        if record.inputs.base is None or engine.head is None:
+            return None
+        base = engine.workflow.manifest(record.inputs.base)
+        names = [n for n in record.inputs.names if n in base.names and n not in engine.replay.names]
+        then = _partition({n: base.names[n].group_id for n in names})
+        now = _partition({n: engine.head.names[n].group_id for n in names if n in engine.head.names})
+        if then == now:
+            return None
+        shared = sorted({n for part in (then ^ now) if len(part) > 1 for n in part})
+        if not shared:
+            return None
+        text = engine.capture.same(base, engine.workflow.read_group, shared)
+        return None if text is None else f"what it reads shares objects differently: {text}"
+
+    def process_differs(self, component: str, digest: str, unset: bool) -> str | None:
+        engine = self.engine
+        place = engine.replay.process.get(component)
+        now = (place.version or UNTOUCHED) if place else self.live_process.get(component, UNTOUCHED)
+        if now == digest:
+            return None
+        untouched = place is None and now == engine.attached_process.get(component, UNTOUCHED)
+        if unset and untouched:
+            return None  # nothing had set it then, nothing has set it since the load
+        return f"{component} is not what it was"
+
+    def file_differs(self, mark: Json) -> str | None:
+        return changed(mark)
+
+    def depends_differs(self, depends: Mapping[str, str]) -> str | None:
+        now = depends_digests(self.request.options.depends)
+        if now == dict(depends):
+            return None
+        different = sorted(k for k in {*now, *depends} if now.get(k) != depends.get(k))
+        return f"a file named by --depends changed ({', '.join(different[:3])})"
+
+    def module_differs(self, module: str, digest: str) -> str | None:
+        return None if module_digest(module) == digest else f"module {module} was edited"
+
+    def key(self) -> str:
+        if self._key is None:
+            self._key = key_digest(self.request.options.key, self.engine.shell.namespace)
+        return self._key
+
+
+def _of(version: str | None) -> str:
+    return "deleted" if version is None else version
+
+
+def _partition(groups: Mapping[str, str]) -> frozenset[frozenset[str]]:
+    parts: dict[str, set[str]] = {}
+    for name, group in groups.items():
+        parts.setdefault(group, set()).add(name)
+    return frozenset(frozenset(part) for part in parts.values())
+
+

@@ -1,0 +1,61 @@
+"""Where the skipped cells say the namespace is, as long as nothing has really run.
+
+After a loss the namespace is back at its last checkpoint. Run All then skips the cells from the top; taken one by one
+each skip would move variables back to what they were after that cell, only for a later skip to move them forward
+again. Instead a skip notes the *place* of each name it wrote (version, checkpoint) and leaves the live object alone.
+When the places have come full circle nothing is left to do; when a cell really has to run before that, `Engine.settle`
+loads what the places say. Used by the engine alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from durable_nb.history import Record
+from durable_nb.model import CheckpointId, Manifest
+
+__all__ = ["Place", "Replay"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A name's (or process component's) wanted version, None for deleted, as the checkpoint of that sequence has it."""
+
+    version: str | None
+    checkpoint_id: CheckpointId
+    seq: int
+
+
+@dataclass(slots=True, kw_only=True)
+class Replay:
+    """The overlay of places over the live namespace and process."""
+
+    names: dict[str, Place] = field(default_factory=dict)
+    process: dict[str, Place] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.names or self.process)
+
+    def clear(self) -> None:
+        self.names.clear()
+        self.process.clear()
+
+    def take(self, record: Record, after: Manifest) -> None:
+        """Note what the record's attempt left behind."""
+        for name in record.changed:
+            if (variable := after.names.get(name)) is not None:
+                self.names[name] = Place(
+                    version=variable.version, checkpoint_id=record.checkpoint_id, seq=record.seq
+                )
+        for name in record.deleted:
+            self.names[name] = Place(version=None, checkpoint_id=record.checkpoint_id, seq=record.seq)
+        for component in record.process_changed:
+            entry = after.process.get(component)
+            digest = entry.get("digest") if entry else None
+            self.process[component] = Place(version=digest, checkpoint_id=record.checkpoint_id, seq=record.seq)
+
+    def checkpoints(self) -> list[CheckpointId]:
+        """Return the checkpoints that places refer to, newest first."""
+        places = [*self.names.values(), *self.process.values()]
+        ordered = sorted({(p.seq, p.checkpoint_id) for p in places}, reverse=True)
+        return [checkpoint_id for _, checkpoint_id in ordered]

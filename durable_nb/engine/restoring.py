@@ -1,0 +1,317 @@
+"""Bringing things back: a finished cell's outputs, skipped cells' variables, a checkpoint, single names.
+
+Called by the engine and by the verb `restore`. Everything a call needs is loaded and verified aside before the first
+live name changes; when a function here returns, the head says what the live namespace is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from durable_nb.capture.namespace import Staged
+from durable_nb.engine import processes
+from durable_nb.engine.processes import GUI
+from durable_nb.engine.words import clock_text, duration_text
+from durable_nb.errors import DurableError, RepositoryNotFound, RestoreError
+from durable_nb.history import Record
+from durable_nb.model import CheckpointId, Delta, Group, Json, Manifest, Output, Unsaved, Variable
+
+if TYPE_CHECKING:
+    from durable_nb.engine.effects import CellRequest, Decision
+    from durable_nb.engine.session import Engine
+
+__all__ = ["Restored", "restore_checkpoint", "restore_names", "reuse", "settle"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored:
+    """What came back and what did not."""
+
+    checkpoint_id: CheckpointId
+    names: tuple[str, ...]
+    missing: tuple[Unsaved, ...]
+    warnings: tuple[str, ...] = ()
+
+
+# ---- skip ------------------------------------------------------------------------------------------------------------
+
+
+def reuse(engine: Engine, request: CellRequest, decision: Decision) -> None:
+    """Let the record stand for the cell: note where its names are now, show its outputs, record the fact."""
+    record = decision.record
+    if record is None:
+        engine.shell.say(f"skipped · {decision.reasons[0]} · `%%durable --rerun` runs it")
+        engine.append(engine.draft("ActivityReused", {"reason": decision.reasons[0], "name": request.name}))
+        return
+    after = engine.workflow.manifest(record.checkpoint_id)
+    outputs = load_outputs(engine, record)
+    engine.append(
+        engine.draft(
+            "ActivityReused",
+            {
+                "name": record.name,
+                "checkpoint_id": record.checkpoint_id,
+                "of_event": record.event_id,
+                "reason": decision.reasons[0],
+                "execution_count": request.execution_count,
+            },
+            activity_id=record.activity_id,
+        )
+    )
+    engine.replay.take(record, after)
+    _drop_places_reached(engine, after)
+    engine.process.note_cell(request.tree)
+    engine.shell.say(skip_line(record, decision))
+    engine.shell.emit(outputs)
+    _bring_result(engine, record, request.execution_count)
+
+
+def skip_line(record: Record, decision: Decision) -> str:
+    unknown = f" · inputs it cannot see: {', '.join(record.inputs.unknown)}" if record.inputs.unknown else ""
+    reached = f" · {decision.reasons[0]}" if decision.reached else ""
+    return (
+        f"finished {clock_text(record.timestamp)} in {duration_text(record.duration_s)} · skipped{reached}{unknown} · "
+        "`%%durable --rerun` runs it again"
+    )
+
+
+def load_outputs(engine: Engine, record: Record) -> list[Output]:
+    """Return the outputs that the attempt showed, in order."""
+    if not record.outputs:
+        return []
+    event = next(iter(engine.workflow.events(after_seq=record.seq - 1)), None)
+    data = engine.workflow.attachment(event, "outputs") if event is not None else None
+    if data is None:
+        return []
+    return [Output(kind=item["kind"], content=item["content"]) for item in json.loads(data)]
+
+
+def _drop_places_reached(engine: Engine, after: Manifest) -> None:
+    """Forget the places at which the live names already are, alone or together with those they share objects with."""
+    replay, head = engine.replay, engine.head
+    live = head.names if head else {}
+    for name, place in list(replay.names.items()):
+        variable = live.get(name)
+        if place.version is None:
+            if name not in live:
+                del replay.names[name]
+            continue
+        if variable is None or variable.version != place.version or name not in after.names:
+            continue
+        then = after.groups[after.names[name].group_id]
+        if variable.group_id == then.group_id or len(then.names) == 1 or _same_together(engine, after, then):
+            del replay.names[name]
+    now = engine.head.process if engine.head else {}
+    for component, place in list(replay.process.items()):
+        entry = now.get(component)
+        if (entry["digest"] if entry else None) == place.version:
+            del replay.process[component]
+
+
+def _same_together(engine: Engine, after: Manifest, group: Group) -> bool:
+    """Are the live names of the group, which is stored as part of another one now, still joined as they were?"""
+    live = engine.head.names if engine.head else {}
+    if any(n not in live or live[n].version != after.names[n].version for n in group.names):
+        return False
+    return engine.capture.same(after, engine.workflow.read_group, list(group.names)) is None
+
+
+def _bring_result(engine: Engine, record: Record, execution_count: int) -> None:
+    """Make the result of the skipped cell `Out[n]` and `_` of this one."""
+    key = f"Out[{record.execution_count}]"
+    if key in record.changed and key not in engine.replay.names:
+        outs = engine.shell.outs()
+        if record.execution_count in outs:
+            engine.shell.set_out(execution_count, outs[record.execution_count], latest=True)
+
+
+# ---- settle ----------------------------------------------------------------------------------------------------------
+
+
+def settle(engine: Engine) -> None:
+    """Load what the places of skipped cells say, because a cell is about to run for real."""
+    replay = engine.replay
+    if not replay:
+        return
+    found: dict[str, tuple[Manifest, Variable]] = {}
+    staged: list[Staged] = []
+    process: dict[str, Json] = {}
+    for checkpoint_id in replay.checkpoints():  # newest first: its groups hold the sharing as of the last skip
+        manifest = engine.workflow.manifest(checkpoint_id)
+        wanted = [
+            name
+            for name, place in replay.names.items()
+            if name not in found
+            and place.version is not None
+            and name in manifest.names
+            and manifest.names[name].version == place.version
+        ]
+        for component, place in replay.process.items():
+            entry = manifest.process.get(component)
+            if component not in process and entry and entry["digest"] == place.version:
+                process[component] = entry
+        if wanted:
+            part = engine.capture.stage(manifest, engine.workflow.read_group, wanted)
+            _refuse_incomplete(part, wanted)
+            staged.append(part)
+            found.update({name: (manifest, manifest.names[name]) for name in part.values if name in manifest.names})
+    deleted = [name for name, place in replay.names.items() if place.version is None]
+    processes.restore(engine, process, only=processes.EARLY & process.keys())
+    for part in reversed(staged):
+        _apply(engine, part)
+    for name in deleted:
+        engine.shell.namespace.pop(name, None)
+    untouched = {name for name, place in replay.process.items() if place.version is None}
+    processes.restore(engine, process, only=(process.keys() | untouched) - processes.EARLY)
+    replay.clear()
+    _commit_kept(engine, found, deleted, process, reason="replay")
+
+
+def _refuse_incomplete(staged: Staged, wanted: Sequence[str]) -> None:
+    lost = [u for u in staged.missing if u.name in wanted]
+    if lost:
+        raise RestoreError(
+            f"`{lost[0].name}` as the skipped cells left it cannot be loaded ({lost[0].reason}); nothing changed.",
+            hint="Run the cell that makes it with `%%durable --rerun`.",
+        )
+
+
+def _apply(engine: Engine, staged: Staged, *, delete_others: bool = False) -> None:
+    outs = engine.capture.apply(staged, delete_others=delete_others)
+    last = sorted(outs)[-3:]
+    for n in sorted(outs):
+        engine.shell.set_out(n, outs[n], latest=n in last)
+
+
+def _live_digests(engine: Engine) -> dict[str, str]:
+    return {name: entry["digest"] for name, entry in processes.live(engine).items()}
+
+
+def _commit_kept(
+    engine: Engine,
+    found: Mapping[str, tuple[Manifest, Variable]],
+    deleted: Iterable[str],
+    process: Mapping[str, Json],
+    *,
+    reason: str,
+) -> None:
+    """Make the head say that these names are stored versions again, without storing them again."""
+    groups = {v.group_id: manifest.groups[v.group_id] for manifest, v in found.values()}
+    head = engine.head
+    delta = Delta(
+        checkpoint_id=engine.workflow.next_checkpoint_id(),
+        parent=head.checkpoint_id if head else None,
+        names={**{n: v for n, (_, v) in found.items()}, **{n: None for n in deleted if head and n in head.names}},
+        kept=tuple(groups.values()),
+        process=dict(process),
+        unsaved=head.unsaved if head else (),
+    )
+    payload = {"changed": [], "deleted": sorted(deleted), "unsaved": [], "reason": reason,
+               "restored": sorted(found)}  # fmt: skip
+    engine.commit(engine.draft("CheckpointCompleted", payload), delta)
+    assert engine.head is not None
+    engine.capture.adopt(engine.head, list(found))
+    engine.attached_process = _live_digests(engine)
+
+
+# ---- restore ---------------------------------------------------------------------------------------------------------
+
+
+def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, delete_others: bool = True) -> Restored:
+    """Bring the namespace, process state, history and counters to a checkpoint, which becomes the head."""
+    manifest = engine.workflow.manifest(checkpoint_id)
+    run = engine.state.run
+    engine.shell.restore_state(
+        {
+            "execution_count": manifest.shell.get("execution_count", 1),
+            "inputs": dict(run.cells) if run else {},
+        }
+    )
+    engine.shell.restore_sources(run.sources if run else {})
+    processes.restore(engine, manifest.process, only=processes.EARLY)
+    staged = engine.capture.stage(manifest, engine.workflow.read_group, None)
+    _apply(engine, staged, delete_others=delete_others)
+    lost = processes.restore(engine, manifest.process, only={*engine.process.names(), GUI} - processes.EARLY)
+    engine.replay.clear()
+    engine.head = manifest
+    engine.capture.adopt(manifest, [n for n in staged.values if n in manifest.names])
+    engine.attached_process = _live_digests(engine)
+    engine.missing = (*manifest.unsaved, *staged.missing, *lost)
+    warnings = version_warnings(engine, manifest)
+    if engine.writable:
+        engine.append(
+            engine.draft(
+                "CheckpointRestored",
+                {
+                    "checkpoint_id": checkpoint_id,
+                    "whole": True,
+                    "names": len(staged.values),
+                    "missing": [{"name": u.name, "reason": u.reason} for u in engine.missing],
+                },
+            )
+        )
+    return Restored(
+        checkpoint_id=checkpoint_id, names=tuple(sorted(staged.values)), missing=engine.missing, warnings=warnings
+    )
+
+
+def restore_names(engine: Engine, checkpoint_id: CheckpointId, names: Sequence[str]) -> Restored:
+    """Bring single variables back as a checkpoint has them, with those that they share objects with."""
+    manifest = engine.workflow.manifest(checkpoint_id)
+    if absent := [n for n in names if n not in manifest.names]:
+        kept = ", ".join(sorted(n for n in manifest.names if n.isidentifier())[:12])
+        raise RepositoryNotFound(
+            f"{checkpoint_id} has no variable {', '.join(f'`{n}`' for n in absent)}; nothing changed.",
+            hint=f"It has: {kept}.",
+        )
+    if engine.writable:
+        settle(engine)
+        engine.commit_outside(None)
+    staged = engine.capture.stage(manifest, engine.workflow.read_group, names)
+    _refuse_incomplete(staged, names)
+    _apply(engine, staged)
+    found = {n: (manifest, manifest.names[n]) for n in staged.values if n in manifest.names}
+    if engine.writable:
+        _commit_kept(engine, found, (), {}, reason="restore")
+        engine.append(
+            engine.draft(
+                "CheckpointRestored",
+                {"checkpoint_id": checkpoint_id, "whole": False, "names": len(found), "missing": []},
+            )
+        )
+    return Restored(checkpoint_id=checkpoint_id, names=tuple(sorted(found)), missing=())
+
+
+def version_warnings(engine: Engine, manifest: Manifest) -> tuple[str, ...]:
+    """Return one sentence per library whose version is another one than when the checkpoint was made."""
+    found = []
+    for name, version in manifest.versions.items():
+        if name == "python":
+            now: object = engine.modules["sys"].version.split()[0]
+            same = version.split(".")[:2] == str(now).split(".")[:2]
+        else:
+            now = getattr(engine.modules.get(name), "__version__", version)
+            same = now == version
+        if not same:
+            found.append(f"{name} was {version} when this was saved, and is {now} now")
+    return tuple(found)
+
+
+def latest_restorable(engine: Engine, head: CheckpointId | None) -> CheckpointId | None:
+    """Return the head, or if it is damaged the newest whole checkpoint before it; None if there is none."""
+    wanted = head
+    while wanted is not None:
+        try:
+            engine.workflow.manifest(wanted)
+            return wanted
+        except DurableError:
+            earlier = [c.id for c in engine.workflow.checkpoints() if _before(c.id, wanted)]
+            wanted = earlier[-1] if earlier else None
+    return None
+
+
+def _before(one: str, other: str) -> bool:
+    return int(one[1:]) < int(other[1:])

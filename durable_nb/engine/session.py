@@ -1,0 +1,428 @@
+"""The engine of one kernel: carries the flows' effects out and keeps what they need between cells.
+
+Built by the kernel's composition root. `run_cell` is driven by the kernel layer and yields `Execute` only; when it
+ends after a finished body, the cell is durable, or one line has said why not and nothing live was touched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from durable_nb.capture.access import code_hash
+from durable_nb.capture.files_read import FileReads
+from durable_nb.capture.namespace import Captured, NamespaceCapture
+from durable_nb.capture.process import ProcessState
+from durable_nb.config import Settings
+from durable_nb.engine import decisions, inputs, processes, restoring
+from durable_nb.engine.effects import (
+    BodyOutcome,
+    CellRequest,
+    Complete,
+    Decide,
+    Decision,
+    Effect,
+    Execute,
+    Fail,
+    Notice,
+    Outside,
+    Reuse,
+    Settle,
+    Start,
+    Started,
+)
+from durable_nb.engine.flows import activity, plain
+from durable_nb.engine.replay import Replay
+from durable_nb.errors import CheckpointError, DurableError, UsageError
+from durable_nb.history import State
+from durable_nb.model import CheckpointId, Committed, Delta, Event, EventDraft, Json, Manifest, Unsaved
+from durable_nb.ports import Clock, Observer, Shell
+from durable_nb.resources import cpu_s, rss_bytes
+from durable_nb.store.repository import Workflow
+
+__all__ = ["Engine"]
+
+LIBRARIES = (
+    "numpy", "pandas", "scipy", "sklearn", "matplotlib", "torch", "polars", "pyarrow", "xarray", "networkx",
+    "pydantic", "sqlalchemy", "dill",
+)  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """What is observed while a body runs: the inputs found before it, and the files it opens."""
+
+    inputs: inputs.Before
+    files: FileReads
+
+
+@dataclass(slots=True, kw_only=True)
+class Engine:
+    """State and ports of one attached kernel. Fields below `observers` change as cells run."""
+
+    workflow: Workflow
+    shell: Shell
+    clock: Clock
+    settings: Settings
+    capture: NamespaceCapture
+    process: ProcessState
+    kernel_id: str
+    modules: Mapping[str, Any]
+    new_run_id: Callable[[], str]
+    observers: list[Observer] = field(default_factory=list)
+
+    state: State = field(default_factory=State)
+    run_id: str = ""
+    life_seq: int = 0  # records before this event may stand for a cell: they are of an earlier life
+    head: Manifest | None = None
+    replay: Replay = field(default_factory=Replay)
+    attached_process: dict[str, str] = field(default_factory=dict)
+    cells: dict[str, Json] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    watch: Watch | None = None
+    trouble: str = ""
+    last_decision: Decision | None = None
+    missing: tuple[Unsaved, ...] = ()
+
+    # ---- running -------------------------------------------------------------------------------------------------
+
+    @property
+    def writable(self) -> bool:
+        return self.workflow.writable
+
+    def run_cell(self, request: CellRequest) -> Generator[Execute, BodyOutcome, None]:
+        """Run or reuse one cell; yields `Execute` when the body is to run and takes its outcome."""
+        if not self.writable:
+            yield Execute()
+            return
+        flow = activity(request) if request.durable else plain(request)
+        try:
+            effect = flow.send(None)
+            while True:
+                answer = (yield effect) if isinstance(effect, Execute) else self.perform(effect)
+                effect = flow.send(answer)
+        except StopIteration:
+            return
+        finally:
+            if self.watch is not None:
+                self.watch.files.stop()
+                self.watch = None
+
+    def perform(self, effect: Effect) -> Any:
+        """Carry one effect out and return its answer."""
+        match effect:
+            case Outside(request=request):
+                return self._guarded("look at what changed between cells", lambda: self.commit_outside(request))
+            case Decide(request=request):
+                return self._decide(request)
+            case Reuse(request=request, decision=decision):
+                return restoring.reuse(self, request, decision)
+            case Settle():
+                return restoring.settle(self)
+            case Start(request=request, decision=decision):
+                return self._start(request, decision)
+            case Complete(request=request, decision=decision, started=started, outcome=outcome):
+                return self._guarded("save this cell", lambda: self._complete(request, decision, started, outcome))
+            case Fail(request=request, started=started, outcome=outcome):
+                return self._guarded("record the failure", lambda: self._fail(request, started, outcome))
+            case Notice(request=request):
+                return self._notice(request)
+        raise TypeError(f"no such effect: {effect!r}")
+
+    def _guarded(self, what: str, action: Callable[[], Any]) -> Any:
+        """Do it, and let no trouble of ours reach the user's cell: their result is in memory and stays there."""
+        try:
+            return action()
+        except UsageError:
+            raise
+        except (DurableError, OSError) as error:
+            self._degrade(what, error)
+        except Exception as error:  # a defect of ours must not cost the user their cell; it is told, not hidden
+            self._degrade(what, error)
+        return None
+
+    def _degrade(self, what: str, error: BaseException) -> None:
+        cause = error.__cause__ if isinstance(error, CheckpointError) and error.__cause__ else error
+        detail = str(cause) if isinstance(cause, (OSError, DurableError)) else f"{type(cause).__name__}: {cause}"
+        self.trouble = f"could not {what}: {detail}"
+        safe = f"checkpoint {self.head.checkpoint_id} is intact" if self.head else "nothing was saved before"
+        self.shell.say(
+            f"durable_nb {self.trouble}. Your variables are in memory as the cell left them and {safe}; "
+            "the next durable cell tries again. `%durable status` tells more."
+        )
+
+    # ---- journal -------------------------------------------------------------------------------------------------
+
+    def append(self, *drafts: EventDraft) -> list[Event]:
+        """Make the events durable, take them into the state and show them to the observers."""
+        events = self.workflow.append(drafts)
+        self._took(events)
+        return events
+
+    def draft(self, event_type: str, payload: Mapping[str, Json] | None = None, **more: Any) -> EventDraft:
+        return EventDraft(event_type=event_type, run_id=self.run_id, payload=payload or {}, **more)
+
+    def _took(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self.state.apply(event)
+        for observer in self.observers:
+            observer(events)
+
+    def commit(self, draft: EventDraft, delta: Delta, *, attachments: Mapping[str, bytes] | None = None) -> Committed:
+        """Store the delta, make its event true, and move the head there."""
+        skipped = [
+            self.draft(
+                "ObjectSkipped",
+                {"name": u.name, "path": u.path, "type": u.type, "reason": u.reason},
+                activity_id=draft.activity_id,
+            )
+            for u in delta.unsaved
+            if u.name in draft.payload.get("unsaved_new", ())
+        ]
+        committed = self.workflow.commit(draft, delta, attachments=attachments or {}, also=skipped)
+        self._took([committed.event])
+        self.head = committed.manifest
+        self.missing = committed.manifest.unsaved
+        if self.trouble:
+            self.append(self.draft("StorageRecovered", {"error": self.trouble}))
+            self.trouble = ""
+        return committed
+
+    # ---- effects -------------------------------------------------------------------------------------------------
+
+    def _decide(self, request: CellRequest) -> Decision:
+        decision = decisions.decide(self, request)
+        self.last_decision = decision
+        return decision
+
+    def _start(self, request: CellRequest, decision: Decision) -> Started:
+        activity_id = activity_id_of(request)
+        before = inputs.before(self, request)
+        number = 1 + self.state.tries.get((self.run_id, activity_id), 0)
+        event = None
+        try:
+            event = self.append(
+                self.draft(
+                    "ActivityStarted",
+                    {
+                        "name": request.name,
+                        "source": request.source,
+                        "code_hash": before.code_hash,
+                        "cell_id": request.cell_id,
+                        "execution_count": request.execution_count,
+                        "options": options_json(request),
+                        "decision": list(decision.reasons),
+                    },
+                    activity_id=activity_id,
+                    attempt=number,
+                )
+            )[0]
+        except (CheckpointError, OSError) as error:
+            self._degrade("record that this cell starts, so it runs without being durable", error)
+        files = FileReads()
+        self.watch = Watch(inputs=before, files=files)
+        self.process.note_cell(request.tree)
+        files.start()
+        return Started(
+            event=event,
+            activity_id=activity_id,
+            attempt=number,
+            began_s=self.clock.monotonic_s(),
+            cpu_s=cpu_s(),
+        )
+
+    def _metadata(self, started: Started) -> dict[str, Json]:
+        return {
+            "execution_time_ms": round((self.clock.monotonic_s() - started.began_s) * 1000, 3),
+            "resource_usage": {
+                "cpu_ms": round((cpu_s() - started.cpu_s) * 1000, 3),
+                "rss_bytes": rss_bytes(),
+            },
+        }
+
+    def _complete(self, request: CellRequest, decision: Decision, started: Started, outcome: BodyOutcome) -> None:
+        assert self.watch is not None
+        metadata = self._metadata(started)
+        files = self.watch.files.stop()
+        delta, captured, process_changed = self._delta(
+            started.activity_id, include=request.options.include, exclude=request.options.exclude
+        )
+        found = inputs.after(self, request, self.watch.inputs, files, process_changed)
+        event = started.event or self.append(
+            self.draft(
+                "ActivityStarted",
+                {"name": request.name, "source": request.source, "code_hash": self.watch.inputs.code_hash,
+                 "cell_id": request.cell_id, "execution_count": request.execution_count, "late": True},
+                activity_id=started.activity_id,
+                attempt=started.attempt,
+            )
+        )[0]  # fmt: skip
+        payload = {
+            **self._commit_payload(captured, delta, process_changed),
+            "name": request.name,
+            "execution_count": request.execution_count,
+            "inputs": found.to_json(),
+            "setup": request.options.setup,
+        }
+        draft = self.draft(
+            "ActivityCompleted",
+            payload,
+            activity_id=started.activity_id,
+            attempt=started.attempt,
+            metadata={"code_hash": self.watch.inputs.code_hash, **metadata},
+            correlation={"parent_event": event.event_id},
+        )
+        attachments = {"outputs": outputs_json(outcome)} if outcome.outputs else {}
+        self._commit_captured(draft, delta, captured, attachments)
+
+    def _fail(self, request: CellRequest, started: Started, outcome: BodyOutcome) -> None:
+        error = outcome.error
+        assert error is not None
+        self._note_cells()
+        if started.event is None:
+            return
+        kind = "ActivityCanceled" if isinstance(error, KeyboardInterrupt) else "ActivityFailed"
+        self.append(
+            self.draft(
+                kind,
+                {"error": f"{type(error).__name__}: {error}"[:2000], "error_type": type(error).__name__,
+                 "error_message": str(error)[:2000]},
+                activity_id=started.activity_id,
+                attempt=started.attempt,
+                metadata=self._metadata(started),
+                correlation={"parent_event": started.event.event_id},
+            )
+        )  # fmt: skip
+
+    def _notice(self, request: CellRequest) -> None:
+        self.process.note_cell(request.tree)
+        self._note_cells()
+
+    # ---- what changed --------------------------------------------------------------------------------------------
+
+    def _note_cells(self) -> int:
+        """Take in what the shell has new to tell of inputs and sources; return the execution count."""
+        state = self.shell.state()
+        self.cells.update(state["inputs"])
+        self.sources.update(self.shell.cell_sources())
+        return int(state["execution_count"])
+
+    def _delta(
+        self, made_by: str, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
+    ) -> tuple[Delta, Captured, list[str]]:
+        """Return what is different from the head: the namespace, and the state of the process around it."""
+        execution_count = self._note_cells()
+        checkpoint_id = self.workflow.next_checkpoint_id()
+        captured = self.capture.delta(self.head, checkpoint_id, made_by=made_by, include=include, exclude=exclude)
+        process = self.process_delta()
+        unsaved = (*captured.unsaved, *self.process.reported())
+        delta = Delta(
+            checkpoint_id=checkpoint_id,
+            parent=self.head.checkpoint_id if self.head else None,
+            names=captured.names,
+            groups=captured.groups,
+            process=process,
+            shell={"execution_count": execution_count},
+            unsaved=unsaved,
+            versions=self._new_versions(),
+        )
+        return delta, captured, sorted(process)
+
+    def process_delta(self) -> dict[str, Json]:
+        """Return the components of process state that differ from the head (or, unset so far, from the load)."""
+        known = processes.digests(self)
+        now = processes.live(self)
+        changed: dict[str, Json] = {n: entry for n, entry in now.items() if entry["digest"] != known.get(n)}
+        changed.update({n: None for n in (self.head.process if self.head else {}) if n not in now})
+        return changed
+
+    def _new_versions(self) -> dict[str, str]:
+        known = self.head.versions if self.head else {}
+        found = {"python": self.modules["sys"].version.split()[0]}
+        for name in LIBRARIES:
+            version = getattr(self.modules.get(name), "__version__", None)
+            if isinstance(version, str):
+                found[name] = version
+        return {name: version for name, version in found.items() if known.get(name) != version}
+
+    def _commit_payload(self, captured: Captured, delta: Delta, process_changed: Sequence[str]) -> dict[str, Json]:
+        known = {(u.name, u.path) for u in self.head.unsaved} if self.head else set()
+        changed = [
+            {"name": name, "type": v.type, "size_bytes": v.size_bytes, "version": v.version}
+            for name, v in delta.names.items()
+            if v is not None and v.version == delta.checkpoint_id
+        ]
+        payload: dict[str, Json] = {
+            "changed": changed,
+            "deleted": sorted(name for name, v in delta.names.items() if v is None),
+            "unsaved": [unsaved_json(u) for u in delta.unsaved],
+            "unsaved_new": sorted({u.name for u in delta.unsaved if (u.name, u.path) not in known}),
+            "process_changed": list(process_changed),
+        }
+        if self.cells:
+            payload["cells"] = dict(self.cells)
+        if self.sources:
+            payload["sources"] = dict(self.sources)
+        return payload
+
+    def _commit_captured(
+        self, draft: EventDraft, delta: Delta, captured: Captured, attachments: Mapping[str, bytes]
+    ) -> None:
+        self.commit(draft, delta, attachments=attachments)
+        # Only now is the store's word the baseline: after a failed commit the next one must find the same changes.
+        self.capture.committed(captured)
+        self.cells.clear()
+        self.sources.clear()
+
+    def commit_outside(self, request: CellRequest | None = None, *, reason: str = "outside") -> CheckpointId | None:
+        """Commit what changed while no durable cell ran; None if nothing did."""
+        if self.replay:
+            return None  # nothing has really run since the load, and the live names are not where the places are
+        delta, captured, process_changed = self._delta(reason)
+        if not (delta.names or delta.process or self._unsaved_differs(delta.unsaved)) and reason == "outside":
+            self.capture.committed(captured)
+            return None
+        payload = {**self._commit_payload(captured, delta, process_changed), "reason": reason}
+        self._commit_captured(self.draft("CheckpointCompleted", payload), delta, captured, {})
+        return delta.checkpoint_id
+
+    def _unsaved_differs(self, unsaved: Sequence[Unsaved]) -> bool:
+        before = self.head.unsaved if self.head else ()
+        return [(u.name, u.path, u.reason) for u in unsaved] != [(u.name, u.path, u.reason) for u in before]
+
+    # ---- end -----------------------------------------------------------------------------------------------------
+
+    def detach(self, reason: str) -> None:
+        """Record an orderly end: restart, shutdown, exit or unload."""
+        if self.writable:
+            if reason != "unload":
+                self._guarded("save what changed since the last cell", self.commit_outside)
+            self._guarded("record the end", lambda: self.append(self.draft("KernelDetached", {"reason": reason})))
+        self.workflow.close(release=True)
+
+
+def activity_id_of(request: CellRequest) -> str:
+    """Return the name, else the front end's cell id, else a hash of the source (for display and history only)."""
+    return request.name or request.cell_id or f"code-{code_hash(request.transformed)[:12]}"
+
+
+def options_json(request: CellRequest) -> dict[str, Json]:
+    options = request.options
+    shown: dict[str, Json] = {}
+    for key in ("rerun", "setup", "key", "skip_if"):
+        if value := getattr(options, key):
+            shown[key] = value
+    for key in ("depends", "include", "exclude"):
+        if value := getattr(options, key):
+            shown[key] = list(value)
+    return shown
+
+
+def outputs_json(outcome: BodyOutcome) -> bytes:
+    return json.dumps([{"kind": o.kind, "content": dict(o.content)} for o in outcome.outputs]).encode()
+
+
+def unsaved_json(entry: Unsaved) -> dict[str, str]:
+    return {"name": entry.name, "path": entry.path, "type": entry.type, "reason": entry.reason}

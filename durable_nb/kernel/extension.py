@@ -1,0 +1,194 @@
+"""The composition root in a kernel: builds the engine for this shell, installs the hooks, takes them away again.
+
+Called by `%load_ext durable_nb` and `%unload_ext durable_nb`. When `load` returns, the lease is held (or the kernel
+is read-only and has said so), the journal says that this kernel is here, and what was to come back is back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from IPython import get_ipython
+
+from durable_nb.capture.namespace import NamespaceCapture
+from durable_nb.capture.process import ProcessState
+from durable_nb.clock import SystemClock
+from durable_nb.config import Settings
+from durable_nb.engine import Engine
+from durable_nb.engine.attaching import attach
+from durable_nb.kernel.intercept import Interceptor
+from durable_nb.kernel.magics import DurableMagics
+from durable_nb.kernel.shell import IPythonShell
+from durable_nb.model import Json, Owner, Unsaved
+from durable_nb.projection.duckdb import Projection
+from durable_nb.resources import oom_kills
+from durable_nb.store.process_identity import this_process
+from durable_nb.store.repository import Repository
+from durable_nb.store.signing import default_key_path
+from durable_nb.verbs import VERBS, Context, Report, run
+from durable_nb.verbs.checks import run_checks
+from durable_nb.verbs.opening import (
+    Place,
+    locate,
+    new_run_id,
+    notebook_path,
+    open_projection,
+    open_repository,
+    open_to_write,
+)
+from durable_nb.verbs.trusting import accept
+
+__all__ = ["current_unsaved", "load", "unload"]
+
+_ATTRIBUTE = "_durable_nb_extension"
+
+
+@dataclass(slots=True, kw_only=True)
+class Extension:
+    """What is installed in one shell."""
+
+    shell: IPythonShell
+    engine: Engine
+    interceptor: Interceptor
+    magics: DurableMagics | None = None
+    projection: Projection
+    repository: Repository
+    place: Place
+    settings: Settings
+    detached: bool = False
+
+    def context(self) -> Context:
+        key_path = Path(self.settings.key_file).expanduser() if self.settings.key_file else default_key_path()
+        clock = self.engine.clock
+
+        def trust(folder: Path) -> int:
+            return accept(open_repository(self.settings, folder, clock=clock, create=False), key_path)
+
+        return Context(
+            folder=self.place.folder,
+            repository=self.repository,
+            workflow=self.engine.workflow,
+            state=self.engine.state,
+            clock=clock,
+            settings=self.settings,
+            projection=self.projection,
+            engine=self.engine,
+            prefix="%durable",
+            take_lease=lambda: self.engine.workflow,
+            new_run_id=self.engine.new_run_id,
+            trust=trust,
+            checks=lambda: run_checks(self.repository, self.place.folder, clock, key_path),
+        )
+
+    def run_verb(self, verb: str, arguments: list[str]) -> Report:
+        return run(verb, arguments, self.context())
+
+    def run_sql(self, query: str, save_as: str | None) -> object:
+        table = self.projection.query(query)
+        frame = table.to_dataframe()
+        result = table if frame is None else frame
+        if save_as is not None:
+            self.shell.namespace[save_as] = result
+        return result
+
+    def detach(self, reason: str) -> None:
+        if self.detached:
+            return
+        self.detached = True
+        self.engine.detach(reason)
+        self.projection.close()
+
+
+def load(ip: Any) -> None:
+    """Attach durable_nb to the shell; loading it twice changes nothing."""
+    if getattr(ip, _ATTRIBUTE, None) is not None:
+        return
+    clock = SystemClock()
+    settings = Settings.from_environment(os.environ)
+    place = locate(settings, notebook=notebook_path(os.environ, ip.user_ns), cwd=Path.cwd())
+    owner = this_process("", clock)
+    kernel_id = _kernel_id(owner)
+    repository = open_repository(settings, place.folder, clock=clock, create=True)
+    workflow, line = open_to_write(repository, place, kernel_id=kernel_id, clock=clock)
+    shell = IPythonShell(ip)
+    engine = Engine(
+        workflow=workflow,
+        shell=shell,
+        clock=clock,
+        settings=settings,
+        capture=NamespaceCapture(ip.user_ns, hidden=shell.hidden, out=shell.outs),
+        process=ProcessState(enable_backend=lambda name: shell.enable_backend(name)),
+        kernel_id=kernel_id,
+        modules=sys.modules,
+        new_run_id=lambda: new_run_id(clock),
+    )
+    projection = open_projection(repository, place.folder, workflow)
+    if workflow.writable:
+        engine.observers.append(projection.update_in_background)
+    interceptor = Interceptor(ip, engine)
+    extension = Extension(
+        shell=shell,
+        engine=engine,
+        interceptor=interceptor,
+        projection=projection,
+        repository=repository,
+        place=place,
+        settings=settings,
+    )
+    magics = DurableMagics(
+        ip, interceptor, verbs=tuple(VERBS), run_verb=extension.run_verb, run_sql=extension.run_sql
+    )
+    extension.magics = magics
+    try:
+        lines = attach(engine, _identity(owner))
+    except BaseException:
+        workflow.close()
+        raise
+    interceptor.install()
+    magics.register()
+    shell.attach()
+    shell.on_exit(lambda: extension.detach(shell.detach_reason or "exit"))
+    setattr(ip, _ATTRIBUTE, extension)
+    for text in filter(None, [line, *lines]):
+        shell.say(text)
+
+
+def unload(ip: Any) -> None:
+    """Take every hook, magic and transformer away again; what is saved stays."""
+    extension: Extension | None = getattr(ip, _ATTRIBUTE, None)
+    if extension is None:
+        return
+    if extension.magics is not None:
+        extension.magics.unregister()
+    extension.interceptor.remove()
+    extension.shell.detach()
+    extension.detach("unload")
+    delattr(ip, _ATTRIBUTE)
+
+
+def current_unsaved() -> list[Unsaved]:
+    """Return what the last checkpoint (or the restored one) could not hold, in the kernel that asks."""
+    extension: Extension | None = getattr(get_ipython(), _ATTRIBUTE, None)
+    return list(extension.engine.missing) if extension is not None else []
+
+
+def _kernel_id(owner: Owner) -> str:
+    """Return the same id for the same process, so that unloading and loading again is one kernel life."""
+    text = f"{owner.host}\0{owner.boot_id}\0{owner.pid}\0{owner.process_start}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _identity(owner: Owner) -> dict[str, Json]:
+    return {
+        "pid": owner.pid,
+        "host": owner.host,
+        "boot_id": owner.boot_id,
+        "process_start": owner.process_start,
+        "oom_kills": oom_kills(),
+        "python": sys.version.split()[0],
+    }

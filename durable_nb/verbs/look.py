@@ -1,0 +1,256 @@
+"""Verbs that only look: status, why, checkpoints, events, sql, list.
+
+Each takes a `Context` and `Arguments` and returns a `Report`; nothing on disk or in the kernel changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from durable_nb.engine.explaining import explain
+from durable_nb.engine.words import clock_text, duration_text, size_text
+from durable_nb.errors import DurableError, UsageError
+from durable_nb.history import Attempt, Run, State, fold
+from durable_nb.model import Json
+from durable_nb.verbs.arguments import Arguments
+from durable_nb.verbs.context import Context
+from durable_nb.verbs.report import Report, Table
+
+__all__ = ["checkpoints", "events", "label", "list_workflows", "sql", "status", "why"]
+
+
+def label(attempt: Attempt) -> str:
+    """Return what a person calls the cell: its name, else its number."""
+    return attempt.name or f"[{attempt.execution_count}]"
+
+
+def _stamp(timestamp_us: int | None) -> str:
+    if timestamp_us is None:
+        return ""
+    return datetime.fromtimestamp(timestamp_us / 1e6).astimezone().isoformat(timespec="seconds")
+
+
+def _latest(state: State, run: Run | None) -> list[Attempt]:
+    """Return the last attempt of every activity of the run, in the order in which the activities first ran."""
+    latest: dict[str, Attempt] = {}
+    for attempt in state.attempts:
+        if run is not None and attempt.run_id == run.run_id:
+            latest[attempt.activity_id] = attempt
+    return list(latest.values())
+
+
+def _attempt_json(context: Context, attempt: Attempt) -> dict[str, Json]:
+    return {
+        "activity_id": attempt.activity_id,
+        "name": attempt.name,
+        "cell": label(attempt),
+        "status": attempt.status,
+        "attempts": context.state.tries.get((attempt.run_id, attempt.activity_id), 1),
+        "skipped": attempt.reused,
+        "started": _stamp(attempt.started),
+        "duration_s": attempt.duration_s,
+        "checkpoint": attempt.checkpoint_id,
+        "stored_bytes": attempt.stored_bytes,
+        "error": attempt.error,
+    }
+
+
+def status(context: Context, args: Arguments) -> Report:
+    """Tell the run, its cells with state, attempts, time and size, what is unsaved and why the last kernel ended."""
+    state = context.state
+    run = state.run
+    cells = [_attempt_json(context, a) for a in _latest(state, run)]
+    rows = [
+        (c["cell"], c["status"], c["attempts"], c["skipped"] or "", "" if c["duration_s"] is None else
+         duration_text(c["duration_s"]), c["checkpoint"] or "", size_text(c["stored_bytes"]), c["error"])
+        for c in cells
+    ]  # fmt: skip
+    lines = [f"workflow {context.workflow.workflow_id} · {_run_text(context, run)}"]
+    lines += _kernel_lines(state)
+    if context.engine is not None and context.engine.trouble:
+        lines.append(f"NOT SAVED: {context.engine.trouble}. What is in memory is right; the next cell tries again.")
+    if not context.workflow.writable and context.engine is not None:
+        lines.append("read-only: another kernel holds this workflow, so cells run without being durable here")
+    unsaved = _unsaved(context)
+    tables = [Table(columns=("cell", "state", "attempts", "skipped", "took", "checkpoint", "stored", "error"), rows=rows)]
+    if unsaved:
+        tables.append(
+            Table(
+                columns=("not saved", "path", "type", "reason", "made by"),
+                rows=[(u["name"], u["path"], u["type"], u["reason"], u["made_by"]) for u in unsaved],
+            )
+        )
+    problems = [p.detail for p in context.workflow.problems]
+    after = [*(f"journal: {p}" for p in problems), *(f"events.duckdb: {n}" for n in context.projection.notes)]
+    data = {
+        "workflow_id": context.workflow.workflow_id,
+        "run_id": run.run_id if run else None,
+        "head": run.head if run else None,
+        "writable": context.workflow.writable,
+        "cells": cells,
+        "unsaved": unsaved,
+        "kernels": [
+            {"kernel_id": k.kernel_id, "pid": k.pid, "host": k.host, "attached": _stamp(k.attached),
+             "last_seen": _stamp(k.last_seen), "ended": k.ended, "cause": k.cause}
+            for k in state.kernels.values()
+        ],
+        "problems": problems,
+        "trouble": context.engine.trouble if context.engine else "",
+    }  # fmt: skip
+    return Report(lines=lines, tables=tables if rows or unsaved else (), after=after, data=data)
+
+
+def _run_text(context: Context, run: Run | None) -> str:
+    if run is None:
+        return "no run yet"
+    finished = len({r.activity_id for r in run.records})
+    head = f"last checkpoint {run.head}" if run.head else "nothing saved yet"
+    if run.head in context.state.checkpoints:
+        head += f" at {clock_text(context.state.checkpoints[run.head].timestamp)}"
+    return f"run {run.run_id} since {clock_text(run.started)} · {finished} finished · {head}"
+
+
+def _kernel_lines(state: State) -> list[str]:
+    lives = list(state.kernels.values())
+    if len(lives) < 2:
+        return []
+    before = lives[-2]
+    how = f"lost ({before.cause})" if before.ended == "lost" else before.ended or "no end recorded"
+    return [f"the kernel before this one (pid {before.pid}, last seen {clock_text(before.last_seen)}): {how}"]
+
+
+def _unsaved(context: Context) -> list[dict[str, str]]:
+    entries = context.engine.missing if context.engine is not None else ()
+    if context.engine is None and context.state.run and context.state.run.head:
+        try:
+            entries = context.workflow.manifest(context.state.run.head).unsaved
+        except DurableError:
+            entries = ()  # `verify` says what is wrong with it; status tells the rest
+    return [
+        {"name": u.name, "path": u.path, "type": u.type, "reason": u.reason, "made_by": u.made_by} for u in entries
+    ]
+
+
+def why(context: Context, args: Arguments) -> Report:
+    """Tell why a cell would be skipped or run: which code or input changed, made by which cell."""
+    attempts = _latest(context.state, context.state.run)
+    if not args.words:
+        raise UsageError(f"`why` needs a cell: {', '.join(label(a) for a in attempts) or 'none has run yet'}.")
+    word = args.words[0].strip("[]")
+    found = [a for a in attempts if word in (a.name, a.activity_id, a.cell_id, str(a.execution_count))]
+    if not found:
+        raise UsageError(f"No cell {args.words[0]!r} in this run. Cells: {', '.join(label(a) for a in attempts)}.")
+    attempt = found[-1]
+    told = explain(context.engine, context.state, attempt)
+    lines = [f"cell {label(attempt)}: {told.headline}", *(f"  · {reason}" for reason in told.reasons)]
+    data = {"cell": label(attempt), "activity_id": attempt.activity_id, "would": told.would,
+            "reasons": list(told.reasons), "last_decision": list(attempt.decision)}  # fmt: skip
+    return Report(lines=lines, data=data)
+
+
+def checkpoints(context: Context, args: Arguments) -> Report:
+    """List the checkpoints, newest last, with what made them."""
+    state = context.state
+    head = state.run.head if state.run else None
+    rows, data = [], []
+    for info in state.checkpoints.values():
+        if info.checkpoint_id in state.deleted:
+            continue
+        made = info.name or {"outside": "between cells", "activity": info.activity_id}.get(info.reason, info.reason)
+        mark = "head" if info.checkpoint_id == head else ""
+        mark = "damaged" if info.checkpoint_id in state.corrupted else mark
+        rows.append((info.checkpoint_id, clock_text(info.timestamp), made, info.changed, info.unsaved,
+                     size_text(info.stored_bytes), info.run_id, mark))  # fmt: skip
+        data.append({"checkpoint": info.checkpoint_id, "time": _stamp(info.timestamp), "made_by": made,
+                     "changed": info.changed, "unsaved": info.unsaved, "stored_bytes": info.stored_bytes,
+                     "run_id": info.run_id, "head": info.checkpoint_id == head,
+                     "damaged": info.checkpoint_id in state.corrupted})  # fmt: skip
+    lines = [f"{len(rows)} checkpoints of {context.workflow.workflow_id}; `{context.prefix} restore ID` brings one back"]
+    columns = ("checkpoint", "at", "made by", "changed", "unsaved", "stored", "run", "")
+    return Report(lines=lines, tables=[Table(columns=columns, rows=rows)], data=data)
+
+
+def events(context: Context, args: Arguments) -> Report:
+    """List events, newest last; by type, --activity, --run, --last N (default 50)."""
+    wanted = {w.lower() for w in args.words}
+    last = args.number("--last", 50)
+    rows: list[Sequence[object]] = []
+    data: list[Json] = []
+    for event in context.workflow.events():
+        if wanted and event.event_type.lower() not in wanted:
+            continue
+        if args.has("--activity") and args.flags["--activity"] not in (event.activity_id, event.payload.get("name")):
+            continue
+        if args.has("--run") and args.flags["--run"] != event.run_id:
+            continue
+        summary = _summary(event.payload)
+        rows.append((event.seq, clock_text(event.timestamp), event.event_type, event.activity_id or "", summary))
+        data.append({"seq": event.seq, "time": _stamp(event.timestamp), "event_id": event.event_id,
+                     "event_type": event.event_type, "run_id": event.run_id, "activity_id": event.activity_id,
+                     "attempt": event.attempt, "kernel_id": event.kernel_id,
+                     "payload": {k: v for k, v in event.payload.items() if k not in _BULKY}})  # fmt: skip
+    rows, data = rows[-last:] if last else [], data[-last:] if last else []
+    return Report(
+        lines=[f"{len(rows)} events"],
+        tables=[Table(columns=("seq", "at", "event", "activity", "what"), rows=rows)],
+        data=data,
+    )
+
+
+_BULKY = frozenset({"checkpoint", "attachments", "cells", "sources", "inputs"})
+_TELLING = ("name", "checkpoint_id", "reason", "cause", "error", "pid")
+
+
+def _summary(payload: Json) -> str:
+    parts = [f"{key}={payload[key]}" for key in _TELLING if payload.get(key)]
+    if "checkpoint" in payload:
+        parts.append(str(payload["checkpoint"]["id"]))
+    return " ".join(parts)
+
+
+def sql(context: Context, args: Arguments) -> Report:
+    """Query the history with SQL: table `events` and the views runs, activities, attempts, checkpoints, variables, …"""
+    statement = " ".join(args.words).strip()
+    if len(args.words) == 1 or not statement:
+        statement = statement.strip("\"'") if statement[:1] in "\"'" and statement[-1:] == statement[:1] else statement
+    if not statement:
+        raise UsageError('`sql` needs a statement, such as sql "SELECT event_type, count(*) FROM events GROUP BY 1".')
+    table = context.projection.query(statement)
+    frame = table.to_dataframe()
+    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    return Report(lines=[repr(table)], data=rows, value=table if frame is None else frame)
+
+
+def list_workflows(context: Context, args: Arguments) -> Report:
+    """List the workflows of this folder."""
+    rows, data = [], []
+    for workflow_id in context.repository.workflow_ids():
+        mine = workflow_id == context.workflow.workflow_id
+        try:
+            summary = _workflow_summary(context, workflow_id)
+        except DurableError as error:
+            rows.append((workflow_id, "unreadable", "", "", str(error)))
+            data.append({"workflow_id": workflow_id, "error": str(error)})
+            continue
+        head, finished, saved = summary
+        rows.append((workflow_id, head or "", finished, saved, "this one" if mine else ""))
+        data.append({"workflow_id": workflow_id, "head": head, "finished": finished, "last_event": saved, "this": mine})
+    return Report(
+        lines=[f"{len(rows)} workflows in {context.folder}"],
+        tables=[Table(columns=("workflow", "head", "finished", "last event", ""), rows=rows)],
+        data=data,
+    )
+
+
+def _workflow_summary(context: Context, workflow_id: str) -> tuple[str | None, int, str]:
+    if workflow_id == context.workflow.workflow_id:
+        state = context.state
+    else:
+        workflow = context.repository.workflow(workflow_id, kernel_id="reader", owner=None)
+        state = fold(workflow.events())
+        workflow.close(release=False)
+    run = state.run
+    if run is None:
+        return None, 0, ""
+    return run.head, len({r.activity_id for r in run.records}), _stamp(run.last_event)

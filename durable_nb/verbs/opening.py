@@ -1,0 +1,154 @@
+"""Where a notebook's history is, and how it is opened: the part of composition that kernel and command line share.
+
+Called by `kernel.extension` and `cli`. Opening for a kernel makes the folder; opening for the command line does not.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from durable_nb.config import Settings
+from durable_nb.errors import LeaseHeld, RepositoryNotFound, UsageError
+from durable_nb.model import Event
+from durable_nb.ports import Clock
+from durable_nb.projection.duckdb import Projection
+from durable_nb.store.files import LocalFiles
+from durable_nb.store.process_identity import this_process
+from durable_nb.store.repository import Repository
+from durable_nb.store.signing import SigningKey
+from durable_nb.store.workflow import Workflow
+
+__all__ = [
+    "Place",
+    "all_events",
+    "locate",
+    "new_run_id",
+    "notebook_path",
+    "only_workflow",
+    "open_projection",
+    "open_repository",
+    "open_to_write",
+]
+
+FOLDER = ".durable"
+DEFAULT = "default"
+MAX_DEFAULTS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """`folder` is the `.durable` folder; `named` tells that the workflow's id is known and not just «default»."""
+
+    folder: Path
+    workflow_id: str
+    named: bool
+
+
+def locate(settings: Settings, *, notebook: str, cwd: Path) -> Place:
+    """Return where the history of a notebook is; `notebook` is the path that the front end tells, or empty."""
+    path = Path(notebook) if notebook else None
+    beside = cwd
+    if path is not None:
+        full = path if path.is_absolute() else cwd / path
+        beside = full.parent if full.parent.is_dir() else cwd
+    folder = Path(settings.dir).expanduser() if settings.dir else beside / FOLDER
+    if not folder.is_absolute():
+        folder = beside / folder
+    if settings.workflow:
+        return Place(folder=folder, workflow_id=settings.workflow, named=True)
+    if path is not None and path.name:
+        stem = path.name.removesuffix(".ipynb")
+        return Place(folder=folder, workflow_id=stem, named=True)
+    return Place(folder=folder, workflow_id=DEFAULT, named=False)
+
+
+def open_repository(
+    settings: Settings, folder: Path, *, clock: Clock, create: bool, trust: bool = False
+) -> Repository:
+    """Open the repository in `folder` with the user's signing key."""
+    if not create and not (folder / "FORMAT").is_file():
+        raise RepositoryNotFound(
+            f"There is no history in {folder.parent}.",
+            hint="Name the notebook or its folder, or type `%load_ext durable_nb` in a notebook there to begin one.",
+        )
+    key = SigningKey.load_or_create(Path(settings.key_file).expanduser() if settings.key_file else None)
+    return Repository.open(LocalFiles(folder), key=key, clock=clock, create=create, trust=trust)
+
+
+def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock: Clock) -> tuple[Workflow, str]:
+    """Take the workflow's lease; return it and a line to show, if any.
+
+    A named workflow that a live kernel holds is opened to read, with a line that says who holds it. The folder's
+    «default», which just means that the front end told no name, makes way: this kernel gets «default-2».
+    """
+    names = [place.workflow_id]
+    if not place.named:
+        names += [f"{DEFAULT}-{n}" for n in range(2, MAX_DEFAULTS)]
+    held: LeaseHeld | None = None
+    for name in names:
+        try:
+            workflow = repository.workflow(name, kernel_id=kernel_id, owner=this_process(kernel_id, clock))
+        except LeaseHeld as error:
+            held = held or error
+            continue
+        if held is None:
+            return workflow, ""
+        return workflow, (
+            f"durable_nb: another kernel (process {held.details.get('pid')}) already uses «{place.workflow_id}» of this "
+            f"folder, so this one is «{name}». DURABLE_NB_WORKFLOW=NAME before the kernel starts gives it a name."
+        )
+    assert held is not None
+    workflow = repository.workflow(place.workflow_id, kernel_id=kernel_id, owner=None)
+    return workflow, f"durable_nb: {held} Until then cells run here without being durable (read-only)."
+
+
+def all_events(repository: Repository, own: Workflow | None) -> Iterable[Event]:
+    """Yield the events of every workflow of the folder, those of `own` from memory."""
+    for workflow_id in repository.workflow_ids():
+        if own is not None and workflow_id == own.workflow_id:
+            yield from own.events()
+            continue
+        other = repository.workflow(workflow_id, kernel_id="reader", owner=None)
+        try:
+            yield from other.events()
+        finally:
+            other.close(release=False)
+
+
+def open_projection(repository: Repository, folder: Path, own: Workflow | None) -> Projection:
+    """Return the folder's DuckDB lens; opens nothing yet."""
+    return Projection(
+        folder / "events.duckdb", source=lambda: all_events(repository, own), files=LocalFiles(folder)
+    )
+
+
+def new_run_id(clock: Clock) -> str:
+    """Return an id for a run that sorts by time and is unique across machines."""
+    return f"r{clock.now_us() // 1_000_000:x}-{secrets.token_hex(3)}"
+
+
+def only_workflow(repository: Repository, wanted: str | None) -> str:
+    """Return the workflow that a command means: the wanted one, or the only one there is."""
+    known = repository.workflow_ids()
+    if wanted is not None:
+        if wanted not in known:
+            raise RepositoryNotFound(
+                f"There is no workflow «{wanted}» here.", hint=f"There are: {', '.join(known) or 'none'}."
+            )
+        return wanted
+    if len(known) == 1:
+        return known[0]
+    if not known:
+        raise RepositoryNotFound("Nothing has been recorded here yet.")
+    raise UsageError(f"Which workflow? Name its notebook, or one of: {', '.join(known)}.")
+
+
+def notebook_path(environ: Mapping[str, str], namespace: Mapping[str, object]) -> str:
+    """Return the path of the notebook as the front end tells it, empty if it does not."""
+    told = namespace.get("__vsc_ipynb_file__")
+    if isinstance(told, str) and told:
+        return told
+    return environ.get("JPY_SESSION_NAME", "") or environ.get("PAPERMILL_INPUT_PATH", "")
