@@ -1,0 +1,70 @@
+"""Files are never opened again: not read, not written, not truncated; streams in memory and the console come back.
+
+Merged into the plug-in by `load`.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Any
+
+from durable_nb.capture.reducers import Plugin, Unstorable
+
+LIBRARY = None
+
+_CONSOLE = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
+_FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair, io.TextIOWrapper)
+# Their streams look like files to pickle's default way, which would copy half of them.
+_FILE_MODULES = frozenset({"bz2", "gzip", "http.client", "lzma", "socket", "zipfile", "tarfile", "fsspec.spec"})
+
+
+def _make_console(name: str) -> Any:
+    return getattr(sys, name)
+
+
+def _stream(stream: Any) -> Any:
+    for name in _CONSOLE:
+        if getattr(sys, name, None) is stream:
+            return _make_console, (name,)
+    if isinstance(stream, _FILES) or any(c.__module__ in _FILE_MODULES for c in type(stream).__mro__):
+        if _in_memory(stream):
+            raise Unstorable(f"a {type(stream).__name__} over memory; keep the bytes and wrap them again")
+        raise Unstorable(_describe(stream))
+    return stream.__reduce_ex__(5)
+
+
+def _in_memory(stream: Any) -> bool:
+    inner = stream
+    for _ in range(4):
+        inner = getattr(inner, "buffer", None) or getattr(inner, "raw", None) or inner
+    return isinstance(inner, io.BytesIO)
+
+
+def _describe(stream: Any) -> str:
+    state = "a closed" if _ask(stream, "closed") else "an open"
+    name, mode = _name(stream), _ask(stream, "mode")
+    path = f" {name!r}" if isinstance(name, str | bytes | int) else ""
+    how = f" (mode {mode!r})" if isinstance(mode, str | int) else ""
+    return f"{state} file{path}{how}, a {type(stream).__name__}: files are not opened again; do it in a cell"
+
+
+def _name(stream: Any) -> Any:
+    buffer = _ask(stream, "buffer")
+    # Compressed files keep what they read and write in `_fp`; before Python 3.13 only that one has a name.
+    for holder in (stream, _ask(stream, "_fp"), buffer, _ask(buffer, "_fp")):
+        if (name := _ask(holder, "name")) is not None:
+            return name
+    return None
+
+
+def _ask(stream: Any, attribute: str) -> Any:
+    try:
+        return getattr(stream, attribute, None)
+    except ValueError:  # a detached or closed stream refuses to tell
+        return None
+
+
+def plugin() -> Plugin:
+    """Return what streams need."""
+    return Plugin(subclasses=((io.IOBase, _stream),))
