@@ -40,12 +40,15 @@ class Access:
     outside_effects: tuple[str, ...]
 
 
-def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object]) -> Access:
-    """Return what a cell may read, bind and touch, given its transformed source, the tree and the namespace."""
-    cell = Cell(namespace, tree, source)
+def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, raw_source: str = "") -> Access:
+    """Return what a cell may read, bind and touch, given the tree of its transformed source and the namespace.
+
+    Reasons quote `source`, and `raw_source` (what the person typed) where there is no transformed text. Modules that
+    the cell itself imports for the first time are known better when it is analysed again after it ran.
+    """
+    cell = Cell(namespace, tree, source or raw_source)
     cell.run(tree.body)
-    reach = Reach(namespace)
-    reach.follow(cell.use)
+    Reach(namespace).follow(cell.use, cell.reached)
     use = cell.use
     why = use.everything[0] if use.everything else ""
     return Access(

@@ -191,7 +191,7 @@ class Flow(ast.NodeVisitor):
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
             self.load(node.id)
-        else:
+        elif not any(s.is_comprehension and node.id in s.names for s in self._scopes):
             self.store(node.id)
 
     def visit_Constant(self, node: ast.Constant) -> None:

@@ -9,7 +9,8 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from types import ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any
 
 from durable_nb.capture import access_rules as rules
 from durable_nb.capture.access_ast import Flow
@@ -41,6 +42,20 @@ def _plain_python(text: str) -> str:
     return "\n".join(lines)
 
 
+def _is(value: object, kinds: type | tuple[type, ...]) -> bool:
+    """Do what `isinstance` does without asking the object, whose class may be the notebook's."""
+    return issubclass(type(value), kinds)
+
+
+def _home(value: Any) -> tuple[str, str]:
+    """Return the module and the name of a module, class or function, empty for other objects."""
+    if _is(value, ModuleType):
+        return str(value.__name__), ""
+    if _is(value, (type, FunctionType, BuiltinFunctionType)):
+        return str(value.__module__), str(value.__name__)
+    return "", ""
+
+
 def _is_identifier_edge(character: str) -> bool:
     return character == "_" or character.isalnum()
 
@@ -53,6 +68,7 @@ class Cell(Flow):
         self._tree = tree
         self._source = source
         self._texts: dict[str, list[ast.expr]] | None = None
+        self.reached: list[object] = []  # what imports of this cell and attributes of modules stand for
 
     def _shown(self, node: ast.expr) -> str:
         """Return a piece of code as the person wrote it."""
@@ -60,17 +76,17 @@ class Cell(Flow):
 
     # -- what a name stands for ----------------------------------------------------------------------------------
 
-    def value_of(self, node: ast.expr) -> object:
+    def value_of(self, node: ast.expr) -> Any:
         """Resolve a name or a chain of module attributes; `_ABSENT` when the value is not known before running."""
         if isinstance(node, ast.Attribute):
             owner = self.value_of(node.value)
-            return vars(owner).get(node.attr, _ABSENT) if isinstance(owner, ModuleType) else _ABSENT
+            return vars(owner).get(node.attr, _ABSENT) if _is(owner, ModuleType) else _ABSENT
         if not isinstance(node, ast.Name) or self.is_local(node.id):
             return _ABSENT
         if node.id in self.imported:
             module, attribute = self.imported[node.id]
             loaded = sys.modules.get(module, _ABSENT)
-            if not attribute or loaded is _ABSENT:
+            if not attribute or not _is(loaded, ModuleType):
                 return loaded
             return sys.modules.get(f"{module}.{attribute}", vars(loaded).get(attribute, _ABSENT))
         if node.id in self.stores:
@@ -80,14 +96,7 @@ class Cell(Flow):
     def is_installed(self, name: str) -> bool:
         if name in self.imported:
             return self.imported[name][0] not in ("", "__main__")
-        value = self.namespace.get(name)
-        module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        return (
-            name not in self.stores
-            and isinstance(module, str)
-            and module != "__main__"
-            and callable(value) | isinstance(value, ModuleType)
-        )
+        return name not in self.stores and _home(self.namespace.get(name))[0] not in ("", "__main__")
 
     def star_names(self, module: str) -> Iterable[str]:
         loaded = sys.modules.get(module)
@@ -100,6 +109,7 @@ class Cell(Flow):
         if name in self.imported and not self.is_local(name):
             module, attribute = self.imported[name]
             self.note_unseen(module if attribute != "path" else "")
+            self.reached.append(self.value_of(ast.Name(id=name, ctx=ast.Load())))
         if name == "input" and name not in self.namespace and not self.is_local(name):
             self.use.unknown.add("input()")
 
@@ -134,14 +144,15 @@ class Cell(Flow):
             self.use.unknown.add(f"{node.attr} may read files unseen")
         elif node.attr in rules.OS_PROGRAMS and root == "os":
             self.use.unknown.add("shell command")
+        if _is(value := self.value_of(node), FunctionType):
+            self.reached.append(value)
         self._note_change(node)
         self.generic_visit(node)
 
     def _is_module(self, name: str, module: str) -> bool:
         if name in self.imported:
             return self.imported[name][0] == module
-        value = self.namespace.get(name)
-        return isinstance(value, ModuleType) and value.__name__ == module
+        return _home(self.namespace.get(name)) == (module, "")
 
     def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
         function = node.func
@@ -200,7 +211,7 @@ class Cell(Flow):
                 or (isinstance(after, ast.Constant) and _is_identifier_edge(str(after.value)[:1] or " "))
             )
             value = self.value_of(part.value)
-            if not isinstance(value, (int, float)) and (touches or not isinstance(value, str)):
+            if not _is(value, (int, float)) and (touches or not _is(value, str)):
                 return False
         return True
 
@@ -246,19 +257,19 @@ class Cell(Flow):
         value = self.value_of(root)
         if value is _ABSENT and root.id in self.imported and not self.is_local(root.id):
             self.use.effects.append(f"{shown} changes something imported")
-        elif isinstance(value, ModuleType) and value.__name__ != "__main__":
+        elif _is(value, ModuleType) and value.__name__ != "__main__":
             self.use.effects.append(f"{shown} changes the module {value.__name__}")
-        elif isinstance(value, type) and value.__module__ != "__main__":
+        elif _is(value, type) and value.__module__ != "__main__":
             self.use.effects.append(f"{shown} changes the imported class {value.__qualname__}")
-        elif links == 0 and root.id in self.imported and not isinstance(value, (int, float, str, bytes, tuple)):
+        elif links == 0 and root.id in self.imported and not _is(value, (int, float, str, bytes, tuple)):
             self.use.effects.append(f"{shown} changes the imported object {root.id}")
 
     def _note_effect_call(self, node: ast.Call) -> None:
         function = node.func
         if isinstance(function, ast.Attribute) and function.attr in rules.MUTATORS:
             owner = function.value
-            direct = isinstance(owner, ast.Name) and not isinstance(self.value_of(owner), (ModuleType, type))
-            if not isinstance(self.value_of(owner), (ModuleType, type)):
+            direct = isinstance(owner, ast.Name) and not _is(self.value_of(owner), (ModuleType, type))
+            if not _is(self.value_of(owner), (ModuleType, type)):
                 self._note_target(owner, f"{self._shown(function)}(…)", direct=direct)
         root = function
         while isinstance(root, ast.Attribute):
@@ -268,10 +279,7 @@ class Cell(Flow):
         module, attribute = self.imported.get(root.id, ("", ""))
         value = self.namespace.get(root.id)
         if not module and root.id not in self.stores:
-            if isinstance(value, ModuleType):
-                module = value.__name__
-            elif callable(value):
-                module, attribute = str(getattr(value, "__module__", "")), str(getattr(value, "__name__", ""))
+            module, attribute = _home(value)
         tail = function.attr if isinstance(function, ast.Attribute) else ""
         dotted = ".".join(p for p in (module, attribute, tail) if p)
         if dotted.lstrip("_") in rules.EFFECT_CALLS:

@@ -42,9 +42,10 @@ class Reach:
         self._modules: set[str] = set()
         self._installed: tuple[str, ...] = ()
 
-    def follow(self, use: Use) -> None:
-        """Add everything that the names in `use` lead to, to `use` itself."""
+    def follow(self, use: Use, values: Iterable[object] = ()) -> None:
+        """Add everything that the names in `use`, and `values`, lead to, to `use` itself."""
         self._use = use
+        self._push_all(values, 0)
         for name in [*use.loads, *use.text]:
             self._name(name)
         while self._todo:
@@ -108,34 +109,37 @@ class Reach:
         kind = type(value)
         if kind is types.FunctionType:
             self._function(value)
-        elif isinstance(value, type):
+        elif issubclass(kind, type):
             self._class(value)
         elif kind is types.MethodType:
             self._push_all((value.__func__, value.__self__), depth)
-        elif isinstance(value, types.ModuleType):
+        elif issubclass(kind, types.ModuleType):
             self._module(value.__name__)
-        elif isinstance(value, functools.partial):
+        elif issubclass(kind, functools.partial):
             self._push_all((value.func, *value.args, *value.keywords.values()), depth)
-        elif isinstance(value, _DESCRIPTORS):
+        elif issubclass(kind, _DESCRIPTORS):
             self._push(value.__func__, depth)
-        elif isinstance(value, property):
+        elif issubclass(kind, property):
             self._push_all((value.fget, value.fset, value.fdel), depth)
         elif kind is types.CellType:
             self._cells((value,), depth)
         elif kind is types.BuiltinMethodType:
             self._push(value.__self__, depth)
-        elif isinstance(value, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
+        elif issubclass(kind, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
             # What a suspended generator goes on to do is code of the notebook too.
-            self._code(value.gi_code if isinstance(value, types.GeneratorType) else _code_of(value))
-        elif isinstance(value, (list, tuple, set, frozenset, dict, types.MappingProxyType)):
+            self._code(value.gi_code if issubclass(kind, types.GeneratorType) else _code_of(value))
+        elif issubclass(kind, (list, tuple, set, frozenset, dict)):
             self._container(value, depth)
-        if not isinstance(value, (type, types.ModuleType, types.FunctionType)):
+        if not issubclass(kind, (type, types.ModuleType, types.FunctionType)):
             self._instance(value, depth)
 
     def _container(self, value: Any, depth: int) -> None:
         if depth >= MAX_DEPTH:
             return
-        values = tuple(value.values()) if isinstance(value, (dict, types.MappingProxyType)) else tuple(value)
+        kind = type(value)
+        # The built-in's own iteration: a subclass may have overridden it.
+        base = next(b for b in (list, tuple, set, frozenset, dict) if issubclass(kind, b))
+        values = tuple(dict.values(value)) if base is dict else tuple(base.__iter__(value))
         kinds = set(map(type, values))
         if kinds <= _ATOMS:
             return
@@ -146,8 +150,8 @@ class Reach:
             self._use.everything.append(f"more than {MAX_OBJECTS} objects can be reached, too many to look at")
             return
         self._push_all(values, depth + 1)
-        if isinstance(value, dict):
-            self._push_all((k for k in value if not isinstance(k, str)), depth + 1)
+        if base is dict:
+            self._push_all((k for k in dict.__iter__(value) if type(k) is not str), depth + 1)
 
     def _instance(self, value: object, depth: int) -> None:
         kind = type(value)
@@ -184,11 +188,13 @@ class Reach:
         attributes = list(value.__dict__.values())
         self._cells(value.__closure__ or (), 0)
         self._push_all((*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values(), *attributes), 0)
-        if value.__globals__ is self.namespace or value.__module__ == "__main__":
+        # Not `__module__`: a wrapper made by a library carries that of the function it wraps.
+        module = value.__globals__.get("__name__")
+        if value.__globals__ is self.namespace or module == "__main__":
             self._code(value.__code__)
-        elif isinstance(value.__module__, str):
-            self._module(value.__module__)
-            if self._is_local(value.__module__):
+        elif isinstance(module, str):
+            self._module(module)
+            if self._is_local(module):
                 self._local_effects(value)
 
     def _cells(self, cells: Iterable[types.CellType], depth: int) -> None:
@@ -224,8 +230,8 @@ class Reach:
             self._change(chain)
 
     def _attribute(self, chain: tuple[str, ...]) -> None:
-        value = self.namespace.get(chain[0])
-        if not isinstance(value, types.ModuleType):
+        value: Any = self.namespace.get(chain[0])
+        if not issubclass(type(value), types.ModuleType):
             return
         for name in chain[1:]:
             if name in rules.C_READERS or (name.startswith(("read_", "scan_")) and value.__name__ == "polars"):
@@ -233,25 +239,25 @@ class Reach:
             elif name in rules.OS_PROGRAMS and value.__name__ == "os":
                 self._use.unknown.add("shell command")
             following = vars(value).get(name)
-            if not isinstance(following, types.ModuleType):
-                if type(following) is types.FunctionType and self._is_local(following.__module__):
+            if not issubclass(type(following), types.ModuleType):
+                if type(following) is types.FunctionType:
                     self._push(following, 0)
                 return
             value = following
 
     def _change(self, chain: tuple[str, ...]) -> None:
-        value: object = self.namespace.get(chain[0])
+        value: Any = self.namespace.get(chain[0])
         shown = ".".join(chain).replace(".[]", "[…]")
         if any(shown == s or shown.startswith((s + ".", s + "[")) for s in rules.PROCESS_STATE):
             return
         is_method = chain[-1] in rules.MUTATORS
-        if isinstance(value, types.ModuleType):
+        if issubclass(type(value), types.ModuleType):
             following = vars(value).get(chain[1]) if len(chain) > 1 else None
             # `np.append(a, b)` and `mod.Class.update(…)` are calls; `mod.items.append(…)` changes the module.
-            if is_method and (len(chain) < 3 or isinstance(following, (types.ModuleType, type))):
+            if is_method and (len(chain) < 3 or issubclass(type(following), (types.ModuleType, type))):
                 return
             self._use.effects.append(f"{shown} in a function changes the module {value.__name__}")
-        elif isinstance(value, type) and value.__module__ != "__main__" and (not is_method or len(chain) > 2):
+        elif issubclass(type(value), type) and value.__module__ != "__main__" and (not is_method or len(chain) > 2):
             self._use.effects.append(f"{shown} in a function changes the imported class {value.__qualname__}")
 
     def _local_effects(self, function: types.FunctionType) -> None:

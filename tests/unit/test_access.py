@@ -143,7 +143,7 @@ def test_builtins_are_reads_only_when_shadowed() -> None:
         (["t = 1\ndef f():\n    def h():\n        return t\n    return h"], "f()()", {"f", "t"}),
         (["t = 1\nclass A:\n    def m(self):\n        return t\na = A()"], "a.m()", {"a", "t"}),
         (["t = 1\nclass B:\n    @property\n    def p(self):\n        return t\nclass A(B): pass"], "A().p", {"A", "t"}),
-        (["t = 1\nclass M(type):\n    def __call__(cls):\n        return t\nclass A(metaclass=M): pass"], "A()", {"A", "M", "t"}),
+        (["t = 1\nclass M(type):\n    def __call__(cls):\n        return t\nclass A(metaclass=M): pass"], "A()", {"A", "t"}),
         (["t = 1\ndef mk(g):\n    return lambda: g()\nf = mk(lambda: t)"], "f()", {"f", "t"}),
         (["t = 1\ndef f(g=lambda: t):\n    return g()"], "f()", {"f", "t"}),
         (["t = 1\ndef f(*, g=lambda: t):\n    return g()"], "f()", {"f", "t"}),
@@ -264,7 +264,9 @@ def test_what_may_read_any_name_reads_everything(source: str) -> None:
     assert found.why_everything
 
 
-@pytest.mark.parametrize("source", ["vars(obj)", "dir(obj)", "def f():\n    return locals()\nf()", "__name__ == '__main__'"])
+@pytest.mark.parametrize(
+    "source", ["vars(obj)", "dir(obj)", "def f():\n    return locals()\nf()", "__name__ == '__main__'"]
+)
 def test_looking_at_one_object_does_not_read_everything(source: str) -> None:
     """`vars` and `dir` of an object, and locals of a function, say nothing about the namespace."""
     assert not access(source, {"obj": 1}).everything
@@ -284,7 +286,9 @@ def test_looking_at_one_object_does_not_read_everything(source: str) -> None:
 )
 def test_code_that_copes_with_an_absent_name_is_told(source: str, absence: bool) -> None:
     """A cell whose result depends on a name being absent says so and names it, without reading everything."""
-    found = access(source, notebook("def probe():\n    try:\n        return x\n    except NameError:\n        return 0"))
+    found = access(
+        source, notebook("def probe():\n    try:\n        return x\n    except NameError:\n        return 0")
+    )
     assert (absence, True, False) == (found.handles_absence, "x" in found.reads, found.everything)
 
 
@@ -318,7 +322,11 @@ def test_earlier_outputs_are_inputs_under_their_own_names(source: str, expected:
         ("get_ipython().run_cell_magic('time', '', 'y = x\\n')", {"x"}, {"y"}),
         ("get_ipython().run_line_magic('time', 'y = x')", {"x"}, {"y"}),
         ("get_ipython().run_line_magic('timeit', '-n 3 -r1 x + 1')", {"x"}, set()),
-        ("get_ipython().run_cell_magic('capture', 'out --no-stderr', '%matplotlib inline\\ny = x')", {"x"}, {"y", "out"}),
+        (
+            "get_ipython().run_cell_magic('capture', 'out --no-stderr', '%matplotlib inline\\ny = x')",
+            {"x"},
+            {"y", "out"},
+        ),
         ("get_ipython().run_line_magic('matplotlib', 'inline')", set(), set()),
         ("get_ipython().run_line_magic('cd', '$x')", {"x"}, set()),
         ("files = get_ipython().getoutput('ls {x}')", {"x"}, {"files"}),

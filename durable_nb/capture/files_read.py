@@ -1,0 +1,361 @@
+"""Which files a cell reads, seen by the interpreter's audit hook, and whether they are still the same (rule 6).
+
+Called by the engine around the body of a cell and when it decides whether to skip it. Nothing is stored here; when the
+recording has ended, the marks describe the files as they were at that moment.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import stat
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from durable_nb.capture.access_modules import installed_folders
+
+__all__ = ["FileMark", "FileReads", "Recording", "changed", "fingerprint"]
+
+FULL_DIGEST_BYTES: Final = 64 << 20
+_SAMPLES: Final = 64
+_EDGE_BYTES: Final = 1 << 20
+_SAMPLE_BYTES: Final = 64 << 10
+_BLOCK_BYTES: Final = 1 << 20
+MAX_FILES: Final = 10_000
+
+# Events after which something may have been read that no `open` event shows.
+_UNSEEN: Final[Mapping[str, str]] = {
+    "subprocess.Popen": "other program",
+    "os.system": "shell command",
+    "os.exec": "other program",
+    "os.posix_spawn": "other program",
+    "os.spawn": "other program",
+    "os.startfile": "other program",
+    "os.fork": "child process",
+    "os.forkpty": "child process",
+    "pty.spawn": "other program",
+    "socket.connect": "network",
+    "socket.getaddrinfo": "network",
+    "urllib.Request": "network",
+    "ctypes.dlopen": "C library loaded by ctypes",
+    "sqlite3.connect": "sqlite3",
+}
+_LISTINGS: Final = frozenset({"os.listdir", "os.scandir"})
+_IGNORED_PARTS: Final = (
+    f"{os.sep}.durable{os.sep}",
+    f"{os.sep}.ipynb_checkpoints{os.sep}",
+    f"{os.sep}__pycache__{os.sep}",
+)
+_IGNORED_ENDS: Final = (".pyc", ".pyo", ".so", ".pyd", ".ttf", ".otf", ".afm", f"{os.sep}.durable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileMark:
+    """A file (or a folder whose names were listed, or a name that was not there) as a cell saw it.
+
+    `digest` of a file is its SHA-256, with the prefix `sampled:` for files above 64 MiB, of which only the size,
+    both ends and 64 pieces are read; of a folder that of its visible names; empty when there was nothing.
+    """
+
+    path: str
+    kind: Literal["file", "folder", "missing"]
+    size_bytes: int = 0
+    mtime_ns: int = 0
+    digest: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the mark as JSON values."""
+        return {
+            "path": self.path,
+            "kind": self.kind,
+            "size_bytes": self.size_bytes,
+            "mtime_ns": str(self.mtime_ns),  # Nanoseconds since 1970 do not fit the 53 bits of a JSON number.
+            "digest": self.digest,
+        }
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> FileMark:
+        """Build the mark that `as_json` described."""
+        return cls(
+            path=value["path"],
+            kind=value["kind"],
+            size_bytes=value["size_bytes"],
+            mtime_ns=int(value["mtime_ns"]),
+            digest=value["digest"],
+        )
+
+
+def _digest(path: str, size_bytes: int) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb", buffering=0) as stream:
+        if size_bytes <= FULL_DIGEST_BYTES:
+            while block := stream.read(_BLOCK_BYTES):
+                digest.update(block)
+            return digest.hexdigest()
+        digest.update(str(size_bytes).encode())
+        step = (size_bytes - _EDGE_BYTES) // (_SAMPLES + 1)
+        pieces = [(0, _EDGE_BYTES), (size_bytes - _EDGE_BYTES, _EDGE_BYTES)]
+        pieces += [(step * (n + 1), _SAMPLE_BYTES) for n in range(_SAMPLES)]
+        for offset, length in pieces:
+            stream.seek(offset)
+            digest.update(stream.read(length))
+    return "sampled:" + digest.hexdigest()
+
+
+def _names_digest(path: str) -> str:
+    # Hidden names are the tools' own, such as our folder and Jupyter's checkpoints.
+    names = sorted(n for n in os.listdir(path) if not n.startswith(".") and n != "__pycache__")
+    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def fingerprint(path: str) -> FileMark:
+    """Return the mark of what is at `path` now; OSError when it is there and cannot be read."""
+    path = os.path.abspath(path)
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return FileMark(path=path, kind="missing")
+    if stat.S_ISDIR(status.st_mode):
+        return FileMark(path=path, kind="folder", digest=_names_digest(path))
+    return FileMark(
+        path=path,
+        kind="file",
+        size_bytes=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        digest=_digest(path, status.st_size),
+    )
+
+
+def changed(mark: FileMark | Mapping[str, Any]) -> str | None:
+    """Return in one sentence how a file differs from its mark (or the mark's JSON form), None if it is the same.
+
+    The file is only read when its size is the same and its time of change is not.
+    """
+    if not isinstance(mark, FileMark):
+        mark = FileMark.from_json(mark)
+    try:
+        status = os.stat(mark.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None if mark.kind == "missing" else f"{mark.path} is not there any more."
+    except OSError as error:
+        return f"{mark.path} cannot be looked at: {error.strerror}."
+    if mark.kind == "missing":
+        return f"{mark.path} was not there and is there now."
+    if stat.S_ISDIR(status.st_mode) != (mark.kind == "folder"):
+        return f"{mark.path} was a {mark.kind} and is none now."
+    try:
+        if mark.kind == "folder":
+            return None if _names_digest(mark.path) == mark.digest else f"{mark.path} holds other files now."
+        if status.st_size != mark.size_bytes:
+            return f"{mark.path} has {status.st_size} bytes instead of {mark.size_bytes}."
+        if status.st_mtime_ns == mark.mtime_ns or _digest(mark.path, status.st_size) == mark.digest:
+            return None
+    except OSError as error:
+        return f"{mark.path} cannot be read: {error.strerror}."
+    return f"{mark.path} has other contents now."
+
+
+def _ignored_folders() -> tuple[str, ...]:
+    """Return the folders whose files belong to the installation and the tools, not to the user's data."""
+    home, temp = os.path.expanduser("~"), tempfile.gettempdir()
+    found = {*installed_folders(), "/proc/", "/dev/", "/sys/", "/etc/", "/usr/share/zoneinfo/", "/usr/share/fonts/"}
+    found |= {"/usr/local/share/fonts/", "/var/cache/fontconfig/", os.path.join(temp, "ipykernel_")}
+    for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
+        # A project that lives inside the prefix (a prefix of `/usr`, an environment as project folder) keeps its files.
+        inside = os.getcwd().startswith(prefix.rstrip(os.sep) + os.sep)
+        parts = (
+            ("bin", "lib", "lib64", "include", "share", "etc", "Lib", "DLLs") if inside or prefix == os.sep else ("",)
+        )
+        found |= {os.path.join(prefix, part).rstrip(os.sep) + os.sep for part in parts}
+    for relative in (
+        ".ipython",
+        ".jupyter",
+        ".local/share/jupyter",
+        ".local/share/fonts",
+        ".fonts",
+        ".config/matplotlib",
+    ):
+        found.add(os.path.join(home, relative) + os.sep)
+    for relative in (
+        ".cache/matplotlib",
+        ".cache/fontconfig",
+        ".config/fontconfig",
+        "Library/Jupyter",
+        "Library/Fonts",
+    ):
+        found.add(os.path.join(home, relative) + os.sep)
+    for variable in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
+        if os.environ.get(variable):
+            found.add(os.path.abspath(os.environ[variable]).rstrip(os.sep) + os.sep)
+    site = sysconfig.get_config_var("userbase")
+    if isinstance(site, str):
+        found.add(os.path.join(site, "lib") + os.sep)
+    return tuple(sorted(found))
+
+
+class Recording:
+    """What happened while a recording was active; complete once the recording has ended."""
+
+    def __init__(self, ignored: tuple[str, ...]) -> None:
+        self._ignored = ignored
+        self._read: dict[str, tuple[int, int] | None] = {}
+        self._listed: set[str] = set()
+        self._written: set[str] = set()
+        self._unknown: set[str] = set()
+        self._marks: tuple[FileMark, ...] = ()
+
+    @property
+    def reads(self) -> tuple[FileMark, ...]:
+        """The files that were read and not written, as they are at the end, sorted by path."""
+        return self._marks
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The absolute paths of the files that were opened for writing, sorted."""
+        return tuple(sorted(self._written))
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Why there may be inputs that are not in `reads`, sorted."""
+        return tuple(sorted(self._unknown))
+
+    def event(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Take one audit event; called in whatever thread caused it."""
+        if event == "open":
+            self._opened(*arguments[:3])
+        elif event in _LISTINGS:
+            self._list(arguments[0])
+        elif event == "sqlite3.connect" and arguments[0] == ":memory:":
+            return
+        else:
+            self._unknown.add(_UNSEEN[event])
+
+    def failed(self, error: Exception) -> None:
+        """Note that an event could not be understood, which makes the inputs unknown."""
+        self._unknown.add(f"a file access could not be followed ({type(error).__name__}: {error})")
+
+    def _path(self, path: Any) -> str | None:
+        if isinstance(path, int) or path is None:
+            return None
+        found = os.path.abspath(os.fsdecode(path))
+        if found.startswith(self._ignored) or found.endswith(_IGNORED_ENDS):
+            return None
+        return None if any(part in found for part in _IGNORED_PARTS) else found
+
+    def _opened(self, path: Any, mode: Any, flags: Any) -> None:
+        found = self._path(path)
+        if found is None:
+            return
+        flags = flags if isinstance(flags, int) else 0
+        writes = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_TRUNC | os.O_CREAT))
+        if isinstance(mode, str):
+            writes = writes or any(letter in mode for letter in "wax+")
+        keeps = bool(flags & os.O_RDWR) and not flags & os.O_TRUNC
+        if writes:
+            if found in self._read or (keeps and found not in self._written and os.path.isfile(found)):
+                # What it held before is input, and is gone.
+                self._unknown.add(f"{found} was read and then changed")
+            self._written.add(found)
+            return
+        if found in self._written or found in self._read:
+            return
+        if len(self._read) >= MAX_FILES:
+            self._unknown.add(f"more than {MAX_FILES} files")
+            return
+        try:
+            status = os.stat(found)
+        except OSError:
+            self._read[found] = None
+            return
+        if stat.S_ISREG(status.st_mode):
+            self._read[found] = (status.st_size, status.st_mtime_ns)
+        elif not stat.S_ISDIR(status.st_mode):
+            self._unknown.add(f"{found} is no regular file")
+
+    def _list(self, path: Any) -> None:
+        if isinstance(path, int):
+            self._unknown.add("a folder listed by its descriptor")
+            return
+        found = self._path("." if path is None else path)
+        if found is not None:
+            self._listed.add(found)
+
+    def finish(self) -> None:
+        """Fingerprint what was read and not written."""
+        marks = []
+        for path, before in list(self._read.items()):
+            if path in self._written:
+                continue
+            try:
+                mark = fingerprint(path)
+            except OSError as error:
+                self._unknown.add(f"{path} cannot be read any more ({error.strerror})")
+                continue
+            if before is not None and before != (mark.size_bytes, mark.mtime_ns):
+                self._unknown.add(f"{path} changed while the cell ran")
+            marks.append(mark)
+        for path in self._listed - {m.path for m in marks}:
+            try:
+                marks.append(fingerprint(path))
+            except OSError as error:
+                self._unknown.add(f"{path} cannot be listed any more ({error.strerror})")
+        self._marks = tuple(sorted(marks, key=lambda m: m.path))
+
+
+class _Slot:
+    """What the hook, which stays for the life of the process, looks at."""
+
+    __slots__ = ("active",)
+
+    def __init__(self) -> None:
+        self.active: tuple[Recording, ...] = ()
+
+
+def _is_import_system(depth: int) -> bool:
+    """Tell whether the import system lists a folder: what it looks for there are modules, not data."""
+    name = sys._getframe(depth).f_code.co_filename
+    return "importlib" in name and ("<frozen" in name or name.startswith(installed_folders()))
+
+
+def _hook(slot: _Slot) -> Callable[[str, tuple[Any, ...]], None]:
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        active = slot.active
+        if not active or (event != "open" and event not in _UNSEEN and event not in _LISTINGS):
+            return
+        for seen in active:
+            try:
+                if event not in _LISTINGS or not _is_import_system(2):
+                    seen.event(event, arguments)
+            except Exception as error:  # An error here would break the user's own call.
+                seen.failed(error)
+
+    return hook
+
+
+@functools.cache
+def _slot() -> _Slot:
+    """Install the hook, once per process because it cannot be removed; it is inert while nothing is recorded."""
+    slot = _Slot()
+    sys.addaudithook(_hook(slot))
+    return slot
+
+
+class FileReads:
+    """Records the file accesses of all threads of this process, as often as asked."""
+
+    @contextmanager
+    def recording(self) -> Iterator[Recording]:
+        """Record until the block ends; what it yields is complete afterwards. Recordings may overlap."""
+        seen, slot = Recording(_ignored_folders()), _slot()
+        slot.active = (*slot.active, seen)
+        try:
+            yield seen
+        finally:
+            slot.active = tuple(s for s in slot.active if s is not seen)
+            seen.finish()
