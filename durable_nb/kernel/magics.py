@@ -29,11 +29,12 @@ _SWITCHES = ("on", "off")
 
 def _documented(method: Callable[..., Any]) -> Callable[..., Any]:
     """Give a magic the arguments of the option table, for its help; the line itself is read by `options.parse`."""
+    # IPython puts another % before the name that it shows.
     for option in reversed(working_options()):
         how: dict[str, Any] = {"action": "store_true"} if option.kind == "flag" else {"metavar": option.metavar}
         method = argument(option.name, help=option.description, **how)(method)
     method = argument("name", metavar="NAME", nargs="?", help="Name of the cell in the history.")(method)
-    documented: Callable[..., Any] = magic_arguments("%%durable")(method)
+    documented: Callable[..., Any] = magic_arguments("%durable")(method)
     return documented
 
 
@@ -87,7 +88,7 @@ class DurableMagics(Magics):
 
     @no_var_expand
     @cell_magic("durable_sql")
-    @magic_arguments("%%durable_sql")
+    @magic_arguments("%durable_sql")
     @argument("--save", metavar="NAME", help="Keep the result as this variable.")
     def durable_sql(self, line: str, cell: str) -> None:
         """Query this notebook's history by SQL: table `events` and the views over it."""

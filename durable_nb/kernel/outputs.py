@@ -66,7 +66,7 @@ class OutputLog:
                 if not self._clear_waiting:
                     self._reset()
                 return
-            if kind not in _KINDS:
+            if kind not in _KINDS or (kind == "stream" and not content["text"]):
                 return
             if self._clear_waiting and kind != "update_display_data":
                 self._clear_waiting = False
@@ -242,6 +242,7 @@ class OutputRecorder:
         self._patches.put(shell.display_pub, "clear_output", cleared)
         self._patches.put(shell.displayhook, "write_output_prompt", quietly)
         self._patches.put(shell.displayhook, "write_format_data", resulted)
+        self._patches.put(shell.displayhook, "finish_displayhook", quietly)
         self._patches.put(shell, "_showtraceback", failed)
 
 

@@ -24,7 +24,8 @@ _OUTPUTS = frozenset({"stream", "display_data", "update_display_data", "execute_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a front end got for one cell. `outputs` are message contents with `output_type`, in order of arrival."""
+    """What a front end got for one cell. `outputs` are message contents with `output_type`, in order of arrival;
+    `pages` are help texts."""
 
     status: str
     ename: str = ""
@@ -32,6 +33,7 @@ class Reply:
     traceback: tuple[str, ...] = ()
     execution_count: int = 0
     outputs: tuple[dict[str, Any], ...] = field(default=())
+    pages: tuple[str, ...] = ()
 
     def text(self, name: str = "stdout") -> str:
         """Return all that was written to one stream."""
@@ -58,8 +60,11 @@ class Kernel:
         self._start_timeout_s = start_timeout_s
         # The kernel tests the package that the test imports, installed or not.
         package = str(Path(__file__).resolve().parents[2])
+        inherited = dict(os.environ)
+        # Told of pytest, ipykernel leaves file descriptors 1 and 2 alone, and prints of children would be lost.
+        inherited.pop("PYTEST_CURRENT_TEST", None)
         self._environ = {
-            **os.environ,
+            **inherited,
             "IPYTHONDIR": str(folder / ".ipython"),
             "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")])),
             **(environ or {}),
@@ -96,7 +101,7 @@ class Kernel:
             "store_history": store_history and not silent,
             "user_expressions": {},
             "allow_stdin": False,
-            "stop_on_error": True,
+            "stop_on_error": False,
         }
         metadata = {"cellId": cell_id} if cell_id is not None else {}
         message = self._client.session.msg("execute_request", content, metadata=metadata)
@@ -121,6 +126,7 @@ class Kernel:
             traceback=tuple(reply.get("traceback", ())),
             execution_count=reply.get("execution_count", 0),
             outputs=tuple(outputs),
+            pages=tuple(p["data"]["text/plain"] for p in reply.get("payload", ()) if p["source"] == "page"),
         )
 
     def _messages(self, request: str, get: str, deadline_s: float) -> Any:
@@ -146,7 +152,9 @@ class Kernel:
 
     def ask(self, method: str, *args: Any, timeout_s: float = 30) -> dict[str, Any]:
         """Send another request of the protocol (`complete`, `inspect`, `is_complete`); return the reply."""
-        content: dict[str, Any] = getattr(self._client, method)(*args, reply=True, timeout=timeout_s)["content"]
+        request = getattr(self._client, method)(*args)
+        deadline_s = time.monotonic() + timeout_s
+        content: dict[str, Any] = next(self._messages(request, "get_shell_msg", deadline_s))["content"]
         return content
 
     def interrupt(self) -> None:
