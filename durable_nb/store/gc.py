@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from durable_nb.errors import Integrity
-from durable_nb.model import Event, GcReport, Owner
+from durable_nb.model import GcReport, Owner
 from durable_nb.store.chunks import PACKS, Entry
 from durable_nb.store.manifests import chunks_of
 from durable_nb.store.temporary import TMP
@@ -19,7 +19,7 @@ from durable_nb.store.workflow import Workflow
 if TYPE_CHECKING:
     from durable_nb.store.repository import Repository
 
-__all__ = ["attached_chunks", "collect"]
+__all__ = ["collect"]
 
 # A pack is written anew when less than this part of it is in use.
 _REWRITE_BELOW = 0.5
@@ -65,12 +65,6 @@ def collect(repository: Repository, *, dry_run: bool, owner: Owner) -> GcReport:
     )
 
 
-def attached_chunks(event: Event) -> set[str]:
-    """Return the digests of the chunks that an event's attachments lie in."""
-    attachments: Mapping[str, Mapping[str, Mapping[str, list[str]]]] = event.payload.get("attachments", {})
-    return {digest for stored in attachments.values() for digest in stored.get("buffer", {}).get("chunks", ())}
-
-
 def _reach(workflow: Workflow, reachable: set[str]) -> set[str]:
     """Add the chunks that a workflow keeps; return the manifest files that it keeps."""
     lost = [problem for problem in workflow.problems if problem.kind != "torn_tail"]
@@ -94,8 +88,7 @@ def _reach(workflow: Workflow, reachable: set[str]) -> set[str]:
                 raise
             continue  # It was reported and marked; what cannot be read keeps nothing.
         named.add(workflow.location(info.id).manifest)
-    for event in workflow.events():
-        reachable |= attached_chunks(event)
+    reachable |= workflow.attached_chunks().keys()
     return named
 
 

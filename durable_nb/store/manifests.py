@@ -190,7 +190,10 @@ def open_signed(
         key_id, mac = str(signature.get("key_id", "")), str(signature.get("hmac_sha256", ""))
     except (ValueError, AttributeError) as error:
         raise damaged(f"manifest {name}", "its signature line is not readable") from error
-    if not (key_id == key.key_id and key.verify(_DOMAIN + body, mac)) and not trusts(content):
+    proved = key.verify(_DOMAIN + body, mac)
+    if key_id == key.key_id and not proved:
+        raise damaged(f"manifest {name}", "its signature is altered")
+    if not (proved and key_id == key.key_id) and not trusts(content):
         raise Untrusted(
             f"Manifest {name} is not signed with your key, so nothing in it was read or run.",
             hint="If you trust who wrote it, type `durable-nb trust FOLDER` or use --trust.",

@@ -16,6 +16,7 @@ from durable_nb.errors import FormatVersion, Integrity, LeaseHeld, RepositoryErr
 from durable_nb.model import GcReport, Owner, VerifyReport
 from durable_nb.ports import Clock, Files
 from durable_nb.store.chunks import PACKS, ChunkStore
+from durable_nb.store.explain import writing
 from durable_nb.store.gc import collect
 from durable_nb.store.journal import FileJournal
 from durable_nb.store.lease import Lease, current_owner
@@ -26,7 +27,7 @@ from durable_nb.store.temporary import TMP, write_durably
 from durable_nb.store.verify import verify
 from durable_nb.store.workflow import Workflow
 
-__all__ = ["FORMAT_VERSION", "Repository"]
+__all__ = ["FORMAT_VERSION", "Repository", "Workflow"]
 
 FORMAT_VERSION = 1
 WORKFLOWS = "workflows"
@@ -83,16 +84,16 @@ class Repository:
 
         `accepts` says whether the user trusts the foreign file with this SHA-256; `trust` accepts every foreign file.
         """
-        try:
-            mark = files.read("FORMAT")
-        except FileNotFoundError:
-            if not create:
-                raise RepositoryNotFound(
-                    "There is no durable_nb history here.",
-                    hint="Type `%load_ext durable_nb` in a notebook of this folder to begin one.",
-                ) from None
-            _make(files)
-            mark = files.read("FORMAT")
+        with writing("Opening this notebook's history"):
+            mark = _read_mark(files)
+            if mark is None:
+                if not create:
+                    raise RepositoryNotFound(
+                        "There is no durable_nb history here.",
+                        hint="Type `%load_ext durable_nb` in a notebook of this folder to begin one.",
+                    )
+                _make(files)
+                mark = files.read("FORMAT")
         return cls(files, key=key, clock=clock, trust=trust, writable=_may_write(mark), accepts=accepts)
 
     # Workflows.
@@ -112,6 +113,10 @@ class Repository:
 
     def workflow(self, workflow_id: str, *, kernel_id: str, owner: Owner | None) -> Workflow:
         """Open a workflow: with `owner` to write, which takes its lease or raises LeaseHeld; without it to read."""
+        with writing("Opening this notebook's history"):
+            return self._workflow(workflow_id, kernel_id, owner)
+
+    def _workflow(self, workflow_id: str, kernel_id: str, owner: Owner | None) -> Workflow:
         folder = f"{WORKFLOWS}/{folder_name(workflow_id)}"
         if owner is None:
             if self._id_of(folder) is None:
@@ -198,14 +203,16 @@ class Repository:
 
         `repair` writes to every workflow that lost a checkpoint and raises LeaseHeld when another kernel has it.
         """
-        return verify(self, repair=repair, owner=owner or this_process("verify", self.clock))
+        with writing("Verifying"):
+            return verify(self, repair=repair, owner=owner or this_process("verify", self.clock))
 
     def gc(self, *, dry_run: bool = False, owner: Owner | None = None) -> GcReport:
         """Remove what no kept checkpoint reaches; LeaseHeld while another kernel writes in this folder."""
         owner = owner or this_process("gc", self.clock)
         if dry_run:
-            return collect(self, dry_run=True, owner=owner)
-        with self._alone(owner):
+            with writing("Collecting"):
+                return collect(self, dry_run=True, owner=owner)
+        with writing("Collecting"), self._alone(owner):
             return collect(self, dry_run=False, owner=owner)
 
     @contextmanager
@@ -276,6 +283,13 @@ def _named(folder: str, workflow_id: object) -> bool:
 
 def _same_process(a: Owner, b: Owner) -> bool:
     return (a.host, a.pid, a.process_start) == (b.host, b.pid, b.process_start)
+
+
+def _read_mark(files: Files) -> bytes | None:
+    try:
+        return files.read("FORMAT")
+    except FileNotFoundError:
+        return None
 
 
 def _make(files: Files) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from durable_nb.errors import Integrity, LeaseHeld, RepositoryError, Untrusted
-from durable_nb.model import CheckpointId, EventDraft, Owner, Problem, VerifyReport
+from durable_nb.model import CheckpointId, Event, EventDraft, Owner, Problem, VerifyReport
 from durable_nb.store.chunks import PACK_MAGIC, PACKS, ChunkStore, Entry
-from durable_nb.store.gc import attached_chunks
+from durable_nb.store.explain import reading
 from durable_nb.store.workflow import Workflow
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class _Findings:
     problems: list[Problem] = field(default_factory=list)
     # workflow id: checkpoint: the object that it lost
     broken: dict[str, dict[CheckpointId, str]] = field(default_factory=dict)
+    # workflow id: events whose attachments lost this object
+    outputs: dict[str, list[tuple[Event, str]]] = field(default_factory=dict)
     manifests: list[str] = field(default_factory=list)  # paths of damaged manifest files
     chunks: dict[str, Integrity] = field(default_factory=dict)  # digest: what is wrong
     packs: set[str] = field(default_factory=set)  # packs with something damaged in them
@@ -68,12 +70,13 @@ def verify(repository: Repository, *, repair: bool, owner: Owner) -> VerifyRepor
 
 
 def _check_workflow(workflow: Workflow, store: ChunkStore, findings: _Findings, checked: set[str]) -> None:
-    findings.problems += workflow.problems
+    findings.problems += _journal_problems(workflow)
     findings.events += sum(1 for _ in workflow.events())
     kept = [info for info in workflow.checkpoints() if not info.corrupted]
     findings.checkpoints += len(kept)
     broken = findings.broken.setdefault(workflow.workflow_id, {})
     needs: dict[CheckpointId, set[str]] = {}
+    unreadable: dict[CheckpointId, RepositoryError] = {}
     for info in kept:
         try:
             manifest = workflow.manifest(info.id)
@@ -83,42 +86,58 @@ def _check_workflow(workflow: Workflow, store: ChunkStore, findings: _Findings, 
                 for ref in (group.pickle, *group.buffers)
                 for digest in ref.chunks
             }
-        except (RepositoryError, KeyError, TypeError, ValueError) as error:
-            broken[info.id] = _object(info.id, error)
-            continue
-    _report_manifests(workflow, [info.id for info in kept], findings)
-    wanted = set().union(*needs.values()) | {d for e in workflow.events() for d in attached_chunks(e)}
+        except RepositoryError as error:
+            unreadable[info.id] = error
+    _report_manifests(workflow, unreadable, findings)
+    attached = workflow.attached_chunks()
+    wanted = set().union(*needs.values(), attached)
     for digest in sorted(wanted):
         _check_chunk(workflow, store, digest, findings, checked)
     for digest in sorted(wanted & findings.chunks.keys()):
         hit = [cid for cid, needed in needs.items() if digest in needed]
         loss = findings.chunks[digest]
         broken.update((cid, f"chunk {digest}") for cid in hit)
-        detail = loss.message if hit else f"{loss.message} The recorded outputs of a cell are lost with it."
+        outputs = attached.get(digest, [])
+        findings.outputs.setdefault(workflow.workflow_id, []).extend((event, f"chunk {digest}") for event in outputs)
+        detail = f"{loss.message} Recorded outputs of a cell are lost with it." if outputs else loss.message
         findings.problems.append(_problem(f"chunk {digest}", loss, hit, detail))
 
 
-def _report_manifests(workflow: Workflow, kept: Sequence[CheckpointId], findings: _Findings) -> None:
+def _journal_problems(workflow: Workflow) -> list[Problem]:
+    """Return what the journal found, with the checkpoints whose events are lost: their numbers are not there."""
+    lost = workflow.lost_checkpoints()
+    found = []
+    for problem in workflow.problems:
+        hit: tuple[str, ...] = ()
+        if problem.kind in {"damaged", "missing"} and lost:
+            # A damaged line mostly still shows which checkpoint it was about; if not, it may be any of the lost ones.
+            shown = tuple(cid for cid in lost if f'"id":"{cid}"' in _line(workflow, problem.object))
+            hit = shown or tuple(lost)
+        found.append(replace(problem, checkpoints=hit))
+    return found
+
+
+def _line(workflow: Workflow, place: str) -> str:
+    path, _, number = place.rpartition(":")
+    lines = workflow.read_file(path).split(b"\n")
+    return lines[int(number) - 1].decode(errors="replace") if number.isdigit() and int(number) <= len(lines) else ""
+
+
+def _report_manifests(
+    workflow: Workflow, unreadable: Mapping[CheckpointId, RepositoryError], findings: _Findings
+) -> None:
     """Report each manifest that cannot be read once, with every checkpoint that is built on it."""
-    broken = findings.broken[workflow.workflow_id]
     by_object: dict[str, list[CheckpointId]] = {}
-    for cid, object_ in broken.items():
-        by_object.setdefault(object_, []).append(cid)
+    for cid, error in unreadable.items():
+        by_object.setdefault(_object(cid, error), []).append(cid)
     for object_, hit in by_object.items():
-        kind, detail = "damaged", f"{object_} cannot be read."
-        for cid in kept:
-            try:
-                workflow.body(cid)
-            except RepositoryError as error:
-                if _object(cid, error) == object_:
-                    kind, detail = _kind(error), error.message
-                    if kind == "damaged":
-                        findings.manifests.append(f"{workflow.folder}/manifests/{workflow.location(cid).manifest}")
-                    break
-        else:
-            if object_.startswith("the event of"):
-                kind, detail = "missing", f"{object_} is missing from the journal."
-        findings.problems.append(Problem(object=object_, kind=kind, detail=detail, checkpoints=tuple(hit)))
+        error = unreadable[hit[0]]
+        findings.problems.append(_problem(object_, error, hit))
+        if not isinstance(error, Untrusted):
+            # A foreign manifest is whole: its checkpoints come back when the user trusts it.
+            findings.broken[workflow.workflow_id].update((cid, object_) for cid in hit)
+        if _kind(error) == "damaged" and object_.startswith("manifest "):
+            findings.manifests.append(f"{workflow.folder}/manifests/{object_.removeprefix('manifest ')}")
 
 
 def _check_chunk(workflow: Workflow, store: ChunkStore, digest: str, findings: _Findings, checked: set[str]) -> None:
@@ -136,7 +155,8 @@ def _check_chunk(workflow: Workflow, store: ChunkStore, digest: str, findings: _
     problem: Integrity | None = None
     for entry in store.entries(digest):
         try:
-            store.read_entry(entry)
+            with reading(f"chunk {digest}"):
+                store.read_entry(entry)
             whole = True
         except Integrity as error:
             problem = error
@@ -180,16 +200,18 @@ def _repair(repository: Repository, store: ChunkStore, findings: _Findings, chec
     for known in list(repository.chunks.packs):
         repository.chunks.forget(known)
     repository.chunks.refresh(durable=True)
-    unmarked: dict[str, str] = {}
+    unmarked: set[str] = set()
     for workflow_id, broken in findings.broken.items():
-        if broken:
+        outputs = findings.outputs.get(workflow_id, [])
+        if broken or outputs:
             try:
                 with repository.writer(workflow_id, owner) as workflow:
-                    _mark(workflow, broken)
-            except (LeaseHeld, Untrusted) as error:
-                unmarked.update((cid, error.message) for cid in broken)
+                    _mark(workflow, broken, outputs)
+            except (LeaseHeld, Untrusted):
+                # The report shows what is left to do: these problems are not marked as repaired.
+                unmarked.update(broken)
     findings.problems = [
-        replace(problem, repaired=_repaired(problem) and not unmarked.keys() & set(problem.checkpoints))
+        replace(problem, repaired=_repaired(problem) and not unmarked & set(problem.checkpoints))
         for problem in findings.problems
     ]
 
@@ -199,19 +221,24 @@ def _repaired(problem: Problem) -> bool:
     return problem.object.startswith(("chunk ", "pack ", "manifest ", "the event of "))
 
 
-def _mark(workflow: Workflow, broken: Mapping[CheckpointId, str]) -> None:
-    already = {info.id for info in workflow.checkpoints() if info.corrupted}
-    workflow.append(
-        [
-            EventDraft(
-                event_type="CheckpointCorrupted",
-                run_id=workflow.location(cid).event.run_id,
-                payload={"checkpoint_id": cid, "object": object_},
-            )
-            for cid, object_ in broken.items()
-            if cid not in already
-        ]
-    )
+def _mark(workflow: Workflow, broken: Mapping[CheckpointId, str], outputs: Sequence[tuple[Event, str]]) -> None:
+    checkpoints = [
+        EventDraft(
+            event_type="CheckpointCorrupted",
+            run_id=workflow.location(cid).event.run_id,
+            payload={"checkpoint_id": cid, "object": object_},
+        )
+        for cid, object_ in broken.items()
+    ]
+    attachments = [
+        EventDraft(
+            event_type="AttachmentsCorrupted",
+            run_id=event.run_id,
+            payload={"of_event": event.event_id, "object": object_},
+        )
+        for event, object_ in outputs
+    ]
+    workflow.append([*checkpoints, *attachments])
 
 
 def _set_aside(repository: Repository, path: str, name: str) -> None:
@@ -228,7 +255,8 @@ def _set_aside(repository: Repository, path: str, name: str) -> None:
 
 def _is_whole(store: ChunkStore, entry: Entry) -> bool:
     try:
-        store.read_entry(entry)
+        with reading(f"chunk {entry.digest}"):
+            store.read_entry(entry)
     except Integrity:
         return False
     return True

@@ -7,12 +7,13 @@ when it has raised, the repository is as it was and the next commit may be tried
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from durable_nb.errors import CheckpointError, RepositoryError, RepositoryNotFound
+from durable_nb.errors import RepositoryError, RepositoryNotFound
 from durable_nb.model import (
     BufferRef,
     CheckpointId,
@@ -30,6 +31,8 @@ from durable_nb.model import (
 from durable_nb.ports import Files
 from durable_nb.store import inline
 from durable_nb.store.chunks import ChunkStore, Marks, damaged, digest_of, missing
+from durable_nb.store.commits import Plan, make_plan, manifest_name, stage
+from durable_nb.store.explain import not_saved, reading, writing
 from durable_nb.store.manifests import (
     KEYFRAME_EVERY,
     apply_body,
@@ -38,7 +41,6 @@ from durable_nb.store.manifests import (
     keyframe_body,
     open_signed,
     ref_from_json,
-    ref_to_json,
     sign,
 )
 from durable_nb.store.signing import SigningKey
@@ -49,8 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointInfo", "Workflow"]
 
-# What a commit stores in all, when it is so little that one append to the journal is the cheapest place for it.
-INLINE_BYTES = 64 * 1024
 _CACHED_MANIFESTS = 16
 
 
@@ -72,16 +72,6 @@ class Location:
     parent: CheckpointId | None
     manifest: str = ""
     digest: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Plan:
-    """Everything one commit writes, ready before the first byte is written."""
-
-    chunks: Mapping[Digest, memoryview]
-    manifest: tuple[str, bytes] | None
-    draft: EventDraft
-    also: Sequence[EventDraft]
 
 
 class Workflow:
@@ -113,6 +103,7 @@ class Workflow:
         self._locations: dict[CheckpointId, Location] = {}
         self._deleted: set[str] = set()
         self._corrupted: set[str] = set()
+        self._without_attachments: set[str] = set()
         self._inline: dict[Digest, Event] = {}
         self._resolved: OrderedDict[CheckpointId, tuple[Manifest, int]] = OrderedDict()
         self._highest = 0
@@ -137,7 +128,8 @@ class Workflow:
         if not self.writable:
             for event in self._journal.read(self._events[-1].seq if self._events else 0):
                 self._note(event)
-        yield from [event for event in self._events if event.seq > after_seq]
+        # A copy: the caller may append while it iterates.
+        yield from self._events[bisect_right(self._events, after_seq, key=lambda event: event.seq) :]
 
     def checkpoints(self) -> list[CheckpointInfo]:
         """Return the checkpoints that were not deleted, oldest first."""
@@ -147,13 +139,33 @@ class Workflow:
             if cid not in self._deleted
         ]
 
+    def attached_chunks(self) -> dict[str, list[Event]]:
+        """Return the chunks that attachments lie in, with their events; without attachments that were reported lost."""
+        found: dict[str, list[Event]] = {}
+        for event in self._events:
+            if event.event_id not in self._without_attachments:
+                for stored in event.payload.get("attachments", {}).values():
+                    for digest in stored.get("buffer", {}).get("chunks", ()):
+                        found.setdefault(digest, []).append(event)
+        return found
+
+    def lost_checkpoints(self) -> list[CheckpointId]:
+        """Return the ids, up to the newest, of which the journal has no trusted event."""
+        ids = (CheckpointId(f"c{n}") for n in range(1, self._highest + 1))
+        return [cid for cid in ids if cid not in self._locations]
+
+    def read_file(self, path: str) -> bytes:
+        """Return a file of the repository as it is, for reports."""
+        return self._files.read(path)
+
     def next_checkpoint_id(self) -> CheckpointId:
         """Return the id for the next commit: c1, c2, …; ids of deleted checkpoints are not used again."""
         return CheckpointId(f"c{self._highest + 1}")
 
     def manifest(self, checkpoint_id: CheckpointId) -> Manifest:
         """Return the whole manifest of a checkpoint, reading at most one keyframe and the deltas since."""
-        return self._known(checkpoint_id)[0]
+        with reading(f"the manifest of checkpoint {checkpoint_id}"):
+            return self._known(checkpoint_id)[0]
 
     def _known(self, checkpoint_id: CheckpointId) -> tuple[Manifest, int]:
         if checkpoint_id in self._deleted or checkpoint_id not in self._locations:
@@ -169,7 +181,7 @@ class Workflow:
         bodies: list[dict[str, Json]] = []
         at: CheckpointId | None = checkpoint_id
         while at is not None and at not in self._resolved:
-            body = self.body(at)
+            body = self._body(at)
             bodies.append(body)
             at = None if body["depth"] == 0 else CheckpointId(body["parent"])
         manifest, depth = (None, 0) if at is None else self._resolved[at]
@@ -181,6 +193,10 @@ class Workflow:
 
     def body(self, checkpoint_id: CheckpointId) -> dict[str, Json]:
         """Return the verified body of a checkpoint as stored; Integrity or Untrusted if that cannot be had."""
+        with reading(f"the manifest of checkpoint {checkpoint_id}"):
+            return self._body(checkpoint_id)
+
+    def _body(self, checkpoint_id: CheckpointId) -> dict[str, Json]:
         if checkpoint_id not in self._locations:
             raise missing(f"the event of checkpoint {checkpoint_id}")
         at = self._locations[checkpoint_id]
@@ -202,7 +218,8 @@ class Workflow:
         """Return the verified bytes of a chunk, from a pack or from the event that carries it."""
         event = self._inline.get(Digest(digest))
         if event is None:
-            return self._chunks.get(digest)
+            with reading(f"chunk {digest}"):
+                return self._chunks.get(digest)
         return inline.chunk_from_json(digest, event.payload["checkpoint"]["inline"]["chunks"][digest])
 
     def is_inline(self, digest: str) -> bool:
@@ -234,12 +251,10 @@ class Workflow:
     # Writing.
 
     def append(self, drafts: Sequence[EventDraft]) -> list[Event]:
-        """Append events that make no checkpoint; durable together when this returns."""
+        """Append events that make no checkpoint; durable together when this returns, none of them when it raises."""
         self._must_write()
-        events = self._journal.append(drafts)
-        for event in events:
-            self._note(event)
-        return events
+        with writing("Recording in this notebook's history"):
+            return self._append(drafts)
 
     def commit(
         self,
@@ -258,21 +273,21 @@ class Workflow:
             raise ValueError(f"the next checkpoint is {self.next_checkpoint_id()}, not {delta.checkpoint_id}")
         try:
             parent, depth = (None, -1) if delta.parent is None else self._known(delta.parent)
-            groups, marks, new = self._stage(delta)
-            body = delta_body(delta, groups, parent, self.workflow_id, depth + 1)
+            staged = stage(delta, self._chunks, self._marks, self._inline.keys())
+            body = delta_body(delta, staged.groups, parent, self.workflow_id, depth + 1)
             manifest = apply_body(parent, body)
             if body["depth"] >= KEYFRAME_EVERY:
                 body = keyframe_body(manifest, self.workflow_id)
-            plan, stored_bytes = self._plan(draft, body, new, attachments or {}, also)
+            plan = make_plan(draft, body, staged.new, attachments or {}, also, chunks=self._chunks, key=self._key)
             events = self._make_true(plan)
         except OSError as error:
-            raise _not_saved(error) from error
+            raise not_saved(error) from error
         for event in events:
             self._note(event)
         self._remember(manifest, body["depth"])
-        kept = {gid for gid in manifest.groups if gid not in groups}
-        self._marks = {at: mark for at, mark in self._marks.items() if at[0] in kept} | marks
-        return Committed(event=events[0], manifest=manifest, stored_bytes=stored_bytes)
+        kept = {gid for gid in manifest.groups if gid not in staged.groups}
+        self._marks = {at: mark for at, mark in self._marks.items() if at[0] in kept} | staged.marks
+        return Committed(event=events[0], manifest=manifest, stored_bytes=plan.stored_bytes)
 
     def delete_checkpoint(self, checkpoint_id: CheckpointId) -> Event:
         """Delete a checkpoint that is not the newest; its children become keyframes first. Space comes with `gc`."""
@@ -287,11 +302,11 @@ class Workflow:
             )
         try:
             rebased = {
-                child: self._write_keyframe(self.manifest(child))
+                child: self._write_keyframe(self._known(child)[0])
                 for child in kept
                 if self._locations[child].parent == checkpoint_id
                 and child not in self._corrupted
-                and self.body(child)["depth"] > 0
+                and self._body(child)["depth"] > 0
             }
             self._reached("after-manifest")
             draft = EventDraft(
@@ -299,81 +314,17 @@ class Workflow:
                 run_id=self._locations[checkpoint_id].event.run_id,
                 payload={"checkpoint_id": checkpoint_id, "rebased": rebased},
             )
-            return self.append([draft])[0]
+            return self._append([draft])[0]
         except OSError as error:
-            raise _not_saved(error) from error
+            raise not_saved(error) from error
 
     def close(self, *, release: bool = True) -> None:
         """Stop writing; with `release` give the lease back."""
         self._closed(self)
-        self._journal.close(release=release)
+        with writing("Giving the lease of this notebook back"):
+            self._journal.close(release=release)
 
-    def _stage(
-        self, delta: Delta
-    ) -> tuple[dict[GroupId, Group], dict[tuple[GroupId, int], Marks], dict[Digest, memoryview]]:
-        """Name every chunk of a delta's groups; return groups, marks and the chunks that are stored nowhere yet."""
-        groups: dict[GroupId, Group] = {}
-        marks: dict[tuple[GroupId, int], Marks] = {}
-        new: dict[Digest, memoryview] = {}
-        for data in delta.groups:
-            refs: list[BufferRef] = []
-            for i, buffer in enumerate((memoryview(data.pickle), *data.buffers)):
-                at = (data.group_id, i)
-                ref, marks[at], unknown = self._chunks.put(buffer.cast("B"), self._marks.get(at))
-                refs.append(ref)
-                new.update((d, chunk) for d, chunk in unknown.items() if d not in self._inline)
-            groups[data.group_id] = Group(
-                group_id=data.group_id,
-                names=data.names,
-                codec=data.codec,
-                pickle=refs[0],
-                buffers=tuple(refs[1:]),
-                deps=data.deps,
-                types=data.types,
-            )
-        return groups, marks, new
-
-    def _plan(
-        self,
-        draft: EventDraft,
-        body: dict[str, Json],
-        new: dict[Digest, memoryview],
-        attachments: Mapping[str, bytes],
-        also: Sequence[EventDraft],
-    ) -> tuple[_Plan, int]:
-        """Decide what rides in the event and what goes into files."""
-        encoded = canonical(body)
-        stored_bytes = len(encoded)
-        checkpoint: dict[str, Json] = {"id": body["checkpoint_id"], "parent": body["parent"]}
-        manifest: tuple[str, bytes] | None = None
-        to_pack: dict[Digest, memoryview] = {}
-        room = INLINE_BYTES - len(encoded) - sum(len(chunk) for chunk in new.values())
-        if room >= 0:
-            chunks = {digest: inline.chunk_to_json(chunk) for digest, chunk in new.items()}
-            checkpoint["inline"] = {"body": body, "chunks": chunks}
-            stored_bytes += sum(len(chunk["data"]) for chunk in chunks.values())
-        else:
-            room = INLINE_BYTES
-            to_pack.update(new)
-            manifest = (_manifest_name(body["checkpoint_id"], digest_of(encoded)), sign(encoded, self._key))
-            checkpoint |= {"manifest": manifest[0], "digest": digest_of(encoded), "size_bytes": len(encoded)}
-        attached: dict[str, Json] = {}
-        for name, content in attachments.items():
-            if len(content) <= min(room, INLINE_BYTES // 2):
-                room -= len(content)
-                attached[name] = inline.bytes_to_json(content)
-            else:
-                ref, _, unknown = self._chunks.put(memoryview(content), None)
-                to_pack.update(unknown)
-                attached[name] = {"buffer": ref_to_json(ref)}
-            stored_bytes += len(content)
-        stored_bytes += sum(len(chunk) for chunk in to_pack.values())
-        payload = {**draft.payload, "checkpoint": checkpoint, "stored_bytes": stored_bytes}
-        if attached:
-            payload["attachments"] = attached
-        return _Plan(chunks=to_pack, manifest=manifest, draft=replace(draft, payload=payload), also=also), stored_bytes
-
-    def _make_true(self, plan: _Plan) -> list[Event]:
+    def _make_true(self, plan: Plan) -> list[Event]:
         """Write chunks, manifest, event, each durable before the next begins: the event is the only commit point."""
         self._store_chunks(plan)
         self._reached("after-pack")
@@ -384,22 +335,28 @@ class Workflow:
         self._reached("after-event")
         return events
 
-    def _store_chunks(self, plan: _Plan) -> None:
+    def _store_chunks(self, plan: Plan) -> None:
         self._chunks.write_pack(plan.chunks.items())
 
-    def _store_manifest(self, plan: _Plan) -> None:
+    def _store_manifest(self, plan: Plan) -> None:
         if plan.manifest is not None:
             name, content = plan.manifest
             write_durably(self._files, f"{self.folder}/manifests/{name}", content)
 
-    def _store_events(self, plan: _Plan) -> list[Event]:
+    def _store_events(self, plan: Plan) -> list[Event]:
         return self._journal.append([plan.draft, *plan.also])
 
     def _write_keyframe(self, manifest: Manifest) -> dict[str, Json]:
         encoded = canonical(keyframe_body(manifest, self.workflow_id))
-        name = _manifest_name(manifest.checkpoint_id, digest_of(encoded))
+        name = manifest_name(manifest.checkpoint_id, digest_of(encoded))
         write_durably(self._files, f"{self.folder}/manifests/{name}", sign(encoded, self._key))
         return {"manifest": name, "digest": digest_of(encoded), "size_bytes": len(encoded)}
+
+    def _append(self, drafts: Sequence[EventDraft]) -> list[Event]:
+        events = self._journal.append(drafts)
+        for event in events:
+            self._note(event)
+        return events
 
     def _must_write(self) -> None:
         if not self.writable:
@@ -434,23 +391,11 @@ class Workflow:
                     self._locations[child] = moved
         elif event.event_type == "CheckpointCorrupted":
             self._corrupted.add(payload["checkpoint_id"])
+        elif event.event_type == "AttachmentsCorrupted":
+            self._without_attachments.add(payload["of_event"])
 
     def _remember(self, manifest: Manifest, depth: int) -> None:
         self._resolved[manifest.checkpoint_id] = (manifest, depth)
         self._resolved.move_to_end(manifest.checkpoint_id)
         while len(self._resolved) > _CACHED_MANIFESTS:
             self._resolved.popitem(last=False)
-
-
-def _manifest_name(checkpoint_id: str, digest: str) -> str:
-    return f"{checkpoint_id}-{digest[:12]}.json"
-
-
-def _not_saved(error: OSError) -> CheckpointError:
-    reason = error.strerror or str(error) or type(error).__name__
-    return CheckpointError(
-        f"This checkpoint was not saved: {reason}. Your variables are untouched in memory, and every earlier "
-        "checkpoint is as safe as before.",
-        hint="Free some space or fix the disk, then run the next cell or type `%durable checkpoint` to try again.",
-        errno=error.errno,
-    )

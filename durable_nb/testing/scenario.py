@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from durable_nb.model import CheckpointId, Delta, EventDraft, GroupData, GroupId, Owner, Variable
@@ -64,7 +64,7 @@ class Scenario:
 
     def run(self, files: Files) -> None:
         """Live through ten commits, two deletes, a gc and a change of kernel."""
-        repository = open_repository(files)
+        repository = self.repository(files)
         workflow = self.open(repository)
         self.commit(workflow, {"a": (b"one", ()), "b": (b"two", ())})
         self.commit(workflow, {"frame": (b"pickle of a frame", (randbytes(1, 90_000), randbytes(2, 3_000)))})
@@ -77,13 +77,19 @@ class Scenario:
         self.commit(workflow, {"d": None, "a": (b"last", ())})
         self.delete(workflow, CheckpointId("c6"))
         self.attempt(workflow.close)
-        repository = open_repository(files)
+        repository = self.repository(files)
         workflow = self.open(repository)
         self.commit(workflow, {"frame": (b"pickle of a frame", (randbytes(1, 90_000), randbytes(6, 3_000)))})
         self.collect(repository)
         self.commit(workflow, {"e": (b"after gc", ())})
         self.commit(workflow, {"f": (randbytes(7, 66_000), ())})
         self.attempt(workflow.close)
+
+    def repository(self, files: Files) -> Repository:
+        """Open the repository."""
+        opened = self.attempt(lambda: open_repository(files))
+        assert isinstance(opened, Repository)
+        return opened
 
     def open(self, repository: Repository) -> Workflow:
         """Open the notebook as the next kernel."""
@@ -139,7 +145,7 @@ class Scenario:
         self.attempt(lambda: repository.gc(owner=owner(self.kernels)))
 
 
-def delta_of(workflow: Workflow, changes: dict[str, tuple[bytes, tuple[bytes, ...]] | None]) -> Delta:
+def delta_of(workflow: Workflow, changes: Mapping[str, tuple[bytes, Sequence[bytes | bytearray]] | None]) -> Delta:
     """Build the delta of a cell that changes these variables of the newest checkpoint."""
     checkpoint_id = workflow.next_checkpoint_id()
     kept = workflow.checkpoints()

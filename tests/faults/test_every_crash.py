@@ -10,8 +10,8 @@ import pytest
 from durable_nb.errors import DurableError
 from durable_nb.model import Event
 from durable_nb.store.workflow import Workflow
-from durable_nb.testing import invariants
-from durable_nb.testing.scenario import NOTEBOOK, Scenario, open_repository, owner
+from durable_nb.testing.recovery import check_recovery
+from durable_nb.testing.scenario import Scenario, open_repository
 from durable_nb.testing.simfiles import READING, SimFiles, SimulatedCrash
 
 SHORT_SEEDS = range(2)
@@ -41,48 +41,6 @@ def crash_and_check(n: int, seed: int, **faults: bool) -> None:
     with pytest.raises(SimulatedCrash):
         life.run(files)
     check_recovery(life, files.crash(random.Random(seed * 10_007 + n)))
-
-
-def check_recovery(life: Scenario, disk: SimFiles) -> None:
-    """Recover on what is left of the disk, check the invariants, work on, collect, and check again."""
-    life.kernels += 1
-    repository = open_repository(disk)
-    workflow = life.open(repository)
-    check_promises(life, workflow)
-    problems = [problem for problem in repository.verify().problems if problem.kind != "torn_tail"]
-    assert problems == []
-    invariants.opening_twice_changes_nothing(disk, repository, NOTEBOOK)
-    take_over(life, workflow)
-    life.commit(workflow, {"later": (b"after the crash", ())})
-    invariants.gc_keeps_everything_reachable(repository, owner(life.kernels))
-    check_promises(life, workflow)
-    workflow.close()
-
-
-def check_promises(life: Scenario, workflow: Workflow) -> None:
-    """Check I1 to I4 and I6."""
-    invariants.head_is_whole(workflow)
-    invariants.acknowledged_checkpoints_are_there(workflow, life.acknowledged)
-    there = {info.id for info in workflow.checkpoints()}
-    for checkpoint_id in there - life.acknowledged.keys():
-        assert life.in_flight is not None, f"{checkpoint_id} was never asked for, or its deletion was acknowledged"
-        assert life.in_flight[0] == checkpoint_id
-        found = invariants.restored(workflow, checkpoint_id)
-        invariants.restored_is_before_or_after(found, None, life.in_flight[1])
-    for info in workflow.checkpoints():
-        if info.id in life.attachments:
-            assert life.attachments[info.id] == workflow.attachment(info.event, "outputs")
-    invariants.completed_attempts_have_their_checkpoint(workflow)
-    invariants.history_is_a_valid_word(workflow.events())
-
-
-def take_over(life: Scenario, workflow: Workflow) -> None:
-    """Let the model know which way the interrupted step went."""
-    there = {info.id for info in workflow.checkpoints()}
-    if life.in_flight is not None and life.in_flight[0] in there:
-        life.acknowledged[life.in_flight[0]] = life.in_flight[1]
-        life.acknowledged = {cid: life.acknowledged[cid] for cid in sorted(there, key=lambda c: int(c[1:]))}
-    life.in_flight = None
 
 
 def broken_points(seeds: Sequence[int], **faults: bool) -> list[tuple[int, int]]:

@@ -1,0 +1,124 @@
+"""What one commit is going to write: which chunks are new, what rides in the event, what goes into files.
+
+Called by `Workflow.commit` before the first byte is written. Nothing is durable here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from durable_nb.model import BufferRef, Delta, Digest, EventDraft, Group, GroupId, Json
+from durable_nb.store import inline
+from durable_nb.store.chunks import ChunkStore, Marks, digest_of
+from durable_nb.store.manifests import canonical, ref_to_json, sign
+from durable_nb.store.signing import SigningKey
+
+__all__ = ["INLINE_BYTES", "MarkKey", "Plan", "Staged", "make_plan", "manifest_name", "stage"]
+
+# What a commit stores in all, when it is so little that one append to the journal is the cheapest place for it.
+INLINE_BYTES = 64 * 1024
+# A buffer of a group; number 0 is its pickle.
+MarkKey: TypeAlias = tuple[GroupId, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """The groups of a delta with their chunks named, their marks, and the chunks that are stored nowhere yet."""
+
+    groups: dict[GroupId, Group]
+    marks: dict[MarkKey, Marks]
+    new: dict[Digest, memoryview]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Everything one commit writes, ready before the first byte is written."""
+
+    chunks: Mapping[Digest, memoryview]
+    manifest: tuple[str, bytes] | None
+    draft: EventDraft
+    also: Sequence[EventDraft]
+    stored_bytes: int
+
+
+def stage(delta: Delta, chunks: ChunkStore, prior: Mapping[MarkKey, Marks], inline_chunks: Container[str]) -> Staged:
+    """Name every chunk of a delta's groups and find out which of them have to be stored.
+
+    `prior` holds the marks of the last commit, `inline_chunks` the digests that events carry already.
+    """
+    groups: dict[GroupId, Group] = {}
+    marks: dict[MarkKey, Marks] = {}
+    new: dict[Digest, memoryview] = {}
+    for data in delta.groups:
+        refs: list[BufferRef] = []
+        for i, buffer in enumerate((memoryview(data.pickle), *data.buffers)):
+            at = (data.group_id, i)
+            ref, marks[at], unknown = chunks.put(buffer.cast("B"), prior.get(at))
+            refs.append(ref)
+            new.update((d, chunk) for d, chunk in unknown.items() if d not in inline_chunks)
+        groups[data.group_id] = Group(
+            group_id=data.group_id,
+            names=data.names,
+            codec=data.codec,
+            pickle=refs[0],
+            buffers=tuple(refs[1:]),
+            deps=data.deps,
+            types=data.types,
+        )
+    return Staged(groups=groups, marks=marks, new=new)
+
+
+def make_plan(
+    draft: EventDraft,
+    body: dict[str, Json],
+    new: dict[Digest, memoryview],
+    attachments: Mapping[str, bytes],
+    also: Sequence[EventDraft],
+    *,
+    chunks: ChunkStore,
+    key: SigningKey,
+) -> Plan:
+    """Decide what rides in the event and what goes into files."""
+    encoded = canonical(body)
+    stored_bytes = len(encoded)
+    checkpoint: dict[str, Json] = {"id": body["checkpoint_id"], "parent": body["parent"]}
+    manifest: tuple[str, bytes] | None = None
+    to_pack: dict[Digest, memoryview] = {}
+    room = INLINE_BYTES - len(encoded) - sum(len(chunk) for chunk in new.values())
+    if room >= 0:
+        carried = {digest: inline.chunk_to_json(chunk) for digest, chunk in new.items()}
+        checkpoint["inline"] = {"body": body, "chunks": carried}
+        stored_bytes += sum(len(chunk["data"]) for chunk in carried.values())
+    else:
+        room = INLINE_BYTES
+        to_pack.update(new)
+        manifest = (manifest_name(body["checkpoint_id"], digest_of(encoded)), sign(encoded, key))
+        checkpoint |= {"manifest": manifest[0], "digest": digest_of(encoded), "size_bytes": len(encoded)}
+    attached: dict[str, Json] = {}
+    for name, content in attachments.items():
+        if len(content) <= min(room, INLINE_BYTES // 2):
+            room -= len(content)
+            attached[name] = inline.bytes_to_json(content)
+        else:
+            ref, _, unknown = chunks.put(memoryview(content), None)
+            to_pack.update(unknown)
+            attached[name] = {"buffer": ref_to_json(ref)}
+        stored_bytes += len(content)
+    stored_bytes += sum(len(chunk) for chunk in to_pack.values())
+    payload = {**draft.payload, "checkpoint": checkpoint, "stored_bytes": stored_bytes}
+    if attached:
+        payload["attachments"] = attached
+    return Plan(
+        chunks=to_pack,
+        manifest=manifest,
+        draft=replace(draft, payload=payload),
+        also=also,
+        stored_bytes=stored_bytes,
+    )
+
+
+def manifest_name(checkpoint_id: str, digest: str) -> str:
+    """Return the name of the manifest file of a body with this digest."""
+    return f"{checkpoint_id}-{digest[:12]}.json"
