@@ -19,8 +19,9 @@ from threading import get_ident
 from typing import Any
 
 from durable_nb.capture import rebuild
-from durable_nb.capture.definitions import TYPING, ByValue, Definitions, LruCache, PrivateGlobals, importable
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.definitions import TYPING, ByValue, Definitions, LruCache, PrivateGlobals, constants, importable
+from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
+from durable_nb.capture.reducers.builtins import _make_attribute
 
 __all__ = ["Codec", "Dumped", "Failed", "explain", "quiet"]
 
@@ -128,8 +129,10 @@ def _definition(pickler: _Pickler, obj: Any) -> Any:
         pickler.deps.add(path[0])
         return rebuild._main, (path,)
     if isinstance(obj, type):
-        if importable(obj) or obj.__module__ == "builtins":
+        if importable(obj):
             return NotImplemented
+        if obj.__module__ == "builtins":
+            return _builtin_type(obj)
         return pickler.by_value.cls(obj)
     if importable(obj):
         return NotImplemented
@@ -138,6 +141,12 @@ def _definition(pickler: _Pickler, obj: Any) -> Any:
     if type(obj) is LruCache:
         return pickler.by_value.lru_cache(obj)
     return pickler.by_value.typing_object(obj)
+
+
+def _builtin_type(cls: type) -> Any:
+    # `type(f)` says builtins.function, which nobody can look up; the module types has it.
+    found = next((name for name, value in vars(types).items() if value is cls), None)
+    return NotImplemented if found is None else (_make_attribute, ("types", found))
 
 
 def _enum_member(pickler: _Pickler, obj: Any) -> Any:
@@ -200,9 +209,9 @@ def _classify(cls: type, plugin: Plugin) -> Action:
             return _reducing(reducer)
     if issubclass(cls, enum.Enum) and not importable(cls):
         return _enum_member
-    constants = _constants(cls)
-    if constants:
-        return _reducing(_constant(constants))
+    found = constants(cls)
+    if found:
+        return _reducing(_constant(found))
     return _hooked if _has_hooks(cls) else _native
 
 
@@ -221,26 +230,9 @@ def _has_hooks(cls: type) -> bool:
     return False
 
 
-def _constants(cls: type) -> dict[int, tuple[str, str]]:
-    """Return the stateless objects of this type that its own module offers: sentinels, told apart by identity only."""
-    own_way = any(getattr(cls, name) is not getattr(object, name) for name in ("__reduce_ex__", "__reduce__"))
-    if cls.__module__ == "__main__" or own_way or cls.__basicsize__ > object.__basicsize__ + 16:
-        return {}
-    module = sys.modules.get(cls.__module__)
-    if module is None:
-        return {}
-    return {
-        id(value): (cls.__module__, name)
-        for name, value in list(vars(module).items())
-        if type(value) is cls and not getattr(value, "__dict__", None)
-    }
-
-
-def _constant(constants: dict[int, tuple[str, str]]) -> Callable[[Any], Any]:
-    from durable_nb.capture.reducers.builtins import _make_attribute
-
+def _constant(found: dict[int, tuple[str, str]]) -> Callable[[Any], Any]:
     def reduce(obj: Any) -> Any:
-        where = constants.get(id(obj))
+        where = found.get(id(obj))
         return NotImplemented if where is None else (_make_attribute, where)
 
     return reduce
@@ -281,11 +273,12 @@ class Codec:
         self.namespace = namespace
         self.plugin = plugin
         self.definitions = Definitions({})
+        self.sharing: Sharing | None = None
         self._actions: dict[type, Action] = {}
 
-    def bind(self, definitions: Definitions) -> None:
-        """Take note of where the namespace's definitions are bound now."""
-        self.definitions = definitions
+    def bind(self, definitions: Definitions, sharing: Sharing | None = None) -> None:
+        """Take note of where the namespace's definitions are bound now, and which memory is shared."""
+        self.definitions, self.sharing = definitions, sharing
 
     def action(self, cls: type) -> Action:
         """Return how objects of a type are pickled."""
@@ -303,12 +296,15 @@ class Codec:
         file = io.BytesIO()
         buffers: list[memoryview] = []
         pickler = _Pickler(self, file, frozenset(chosen if own is None else own), buffers)
+        token = SHARING.set(self.sharing)
         try:
             pickler.dump(chosen)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # a hook may raise anything; it costs this group and no other
             raise Failed(explain(error)) from error
+        finally:
+            SHARING.reset(token)
         return Dumped(
             pickle=file.getvalue(),
             buffers=buffers,

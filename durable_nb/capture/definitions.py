@@ -22,7 +22,7 @@ from typing import Any
 from durable_nb.capture import rebuild
 from durable_nb.capture.reducers import Unstorable
 
-__all__ = ["Definitions", "importable", "is_definition", "parts"]
+__all__ = ["Definitions", "constants", "importable", "is_definition", "parts"]
 
 LruCache: type = type(functools.lru_cache(abs))
 TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
@@ -54,6 +54,21 @@ def importable(obj: Any) -> bool:
         if isinstance(found, staticmethod | classmethod):
             found = found.__func__
     return found is obj
+
+
+def constants(cls: type) -> dict[int, tuple[str, str]]:
+    """Return the stateless objects of this type that its own module offers: sentinels, told apart by identity only."""
+    own_way = any(getattr(cls, name) is not getattr(object, name) for name in ("__reduce_ex__", "__reduce__"))
+    if cls.__module__ == "__main__" or own_way or cls.__basicsize__ > object.__basicsize__ + 16:
+        return {}
+    module = sys.modules.get(cls.__module__)
+    if module is None:
+        return {}
+    return {
+        id(value): (cls.__module__, name)
+        for name, value in list(vars(module).items())
+        if type(value) is cls and not getattr(value, "__dict__", None)
+    }
 
 
 class Definitions:
@@ -94,7 +109,7 @@ def parts(obj: Any) -> list[Any]:
     if isinstance(obj, types.FunctionType):
         return [obj.__defaults__, obj.__kwdefaults__, obj.__dict__, obj.__annotations__, *(obj.__closure__ or ())]
     if type(obj) is LruCache:
-        return [obj.__wrapped__, vars(obj)]
+        return [vars(obj)["__wrapped__"], vars(obj)]
     if isinstance(obj, type):
         held = [v for k, v in vars(obj).items() if k not in _NOT_MEMBERS]
         return [type(obj), *obj.__bases__, *held]
@@ -200,7 +215,12 @@ class ByValue:
     def typing_object(self, obj: Any) -> tuple[Any, ...]:
         """Describe a NewType or type variable."""
         if type(obj) is typing.NewType:
-            return rebuild._make_newtype, (obj.__name__, obj.__supertype__, obj.__module__, obj.__qualname__)
+            return rebuild._make_newtype, (
+                obj.__name__,
+                obj.__supertype__,
+                obj.__module__,
+                vars(obj).get("__qualname__", obj.__name__),
+            )
         if isinstance(obj, typing.TypeVar):
             options = {"covariant": obj.__covariant__, "contravariant": obj.__contravariant__, "bound": obj.__bound__}
             options = {k: v for k, v in options.items() if v}

@@ -11,18 +11,19 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
 from typing import Any, TypeAlias
 
-__all__ = ["Plugin", "Reducer", "Unstorable", "load"]
+__all__ = ["SHARING", "Plugin", "Reducer", "Sharing", "Unstorable", "load"]
 
 # What a file is about is spelt here and not read from the file, because reading it would import the file.
 ALWAYS = frozenset({"builtins", "threading", "io"})
 
 
-class Unstorable(Exception):  # noqa: N818  the word says what it is: the object cannot be stored
+class Unstorable(Exception):
     """Raised by a reducer: this object cannot be stored; `args[0]` is the reason in plain words."""
 
 
@@ -34,14 +35,29 @@ class Plugin:
     """What one library (or, merged, all that are loaded) needs beyond plain pickle.
 
     `exact` goes by `type(obj)`, `subclasses` by isinstance (first match). `referents` replaces what the walk over a
-    value follows, by exact type. `memory` names the memory an object is a view of: the id of its owner, an address
-    range, or None when it owns nothing that others could share.
+    value follows, by type (nearest base); None from it says that the process has one such object, which links nothing.
+    `memory` names the memory an object is a view of: the id of its owner, an address range, or None when it owns
+    nothing that others could share.
     """
 
     exact: Mapping[type, Reducer] = field(default_factory=dict)
     subclasses: tuple[tuple[type, Reducer], ...] = ()
-    referents: Mapping[type, Callable[[Any], Iterable[Any]]] = field(default_factory=dict)
+    referents: Mapping[type, Callable[[Any], Iterable[Any] | None]] = field(default_factory=dict)
     memory: Mapping[type, Callable[[Any], tuple[int, int] | int | None]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """What the last walk saw of shared memory: ids of the owners that more than one object looks at (`memory`), and of
+    those among them that the namespace also reaches as objects (`objects`).
+    """
+
+    memory: frozenset[int] = frozenset()
+    objects: frozenset[int] = frozenset()
+
+
+# Set while a group is dumped: a reducer learns here whether the memory of its object is shared inside the namespace.
+SHARING: ContextVar[Sharing | None] = ContextVar("durable_nb_sharing", default=None)
 
 
 def load(modules: Mapping[str, ModuleType]) -> Plugin:
@@ -65,7 +81,7 @@ def _available() -> tuple[str, ...]:
 def _merged(names: frozenset[str]) -> Plugin:
     exact: dict[type, Reducer] = {}
     subclasses: list[tuple[type, Reducer]] = []
-    referents: dict[type, Callable[[Any], Iterable[Any]]] = {}
+    referents: dict[type, Callable[[Any], Iterable[Any] | None]] = {}
     memory: dict[type, Callable[[Any], tuple[int, int] | int | None]] = {}
     # Builtins last: a library's own word about its types wins over the general one.
     for name in sorted(names, key=lambda n: (n in ALWAYS, n)):

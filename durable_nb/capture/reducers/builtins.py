@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import logging
 import os
 import re
 import types
@@ -164,6 +165,10 @@ def _target(ref: Any) -> Iterable[Any]:
     return () if target is None else (target, ref.__callback__)
 
 
+def _shared(obj: Any) -> None:
+    """Say that the process has one such object, which links nothing."""
+
+
 def plugin() -> Plugin:
     """Return what the standard library's plain objects need."""
     exact: dict[type, Any] = dict.fromkeys(_VIEWS, _view)
@@ -192,6 +197,10 @@ def plugin() -> Plugin:
     return Plugin(
         exact=exact,
         referents={
+            type(dataclasses._FIELD): _shared,  # type: ignore[attr-defined]
+            type(os.environ): _shared,
+            logging.Logger: _shared,
+            logging.RootLogger: _shared,
             weakref.ref: _target,
             weakref.WeakMethod: lambda ref: (ref(),),
             weakref.KeyedRef: lambda ref: (ref(),),

@@ -1,0 +1,354 @@
+"""Which variables share mutable objects or memory and must be stored together, and whose definitions they refer to.
+
+Called by `namespace` before every capture. Reads only: it follows references without running code of the user's
+classes, and when it returns nothing but the result remains.
+"""
+
+from __future__ import annotations
+
+import enum
+import gc
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from durable_nb.capture.definitions import TYPING, Definitions, LruCache, constants, importable, parts
+from durable_nb.capture.reducers import Plugin, Sharing
+
+__all__ = ["ATOMIC", "LARGE_BYTES", "Grouping", "is_atomic", "partition"]
+
+LARGE_BYTES = 1 << 16  # from this size on a shared string is stored once
+ATOMIC = frozenset({int, bool, type(None), float, str, bytes, complex, type(...), type(NotImplemented), range})
+
+# How the walk treats objects of a type.
+_SKIP, _TEXT, _FLOAT, _LINK, _THROUGH, _DEFINITION, _MEMBER, _OWN_WAY = range(8)
+
+_SKIPPED: tuple[type, ...] = (
+    types.ModuleType,
+    types.CodeType,
+    types.FrameType,
+    types.TracebackType,
+    types.GeneratorType,
+    types.CoroutineType,
+    types.AsyncGeneratorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+# Immutable by themselves: to share one means nothing, to share what it holds does.
+_HOLLOW: tuple[type, ...] = (
+    tuple,
+    frozenset,
+    types.MethodType,
+    types.BuiltinMethodType,
+    types.GenericAlias,
+    types.UnionType,
+    types.MethodWrapperType,
+    types.MappingProxyType,
+    slice,
+    staticmethod,
+    classmethod,
+    property,
+)
+# Values of these modules' own classes cannot change, and some are cached for the whole process.
+_IMMUTABLE_MODULES = frozenset({"_abc", "datetime", "decimal", "fractions", "pathlib", "re", "uuid", "zoneinfo"})
+_DTYPES = frozenset({"dtype", "ExtensionDtype"})
+_SHELL_MODULES = ("ipykernel.", "IPython.core.interactiveshell", "IPython.terminal.", "zmq.", "tornado.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouping:
+    """A partition of names: every group in order of first name; `deps` are the names a name's value refers to."""
+
+    groups: tuple[tuple[str, ...], ...]
+    deps: Mapping[str, frozenset[str]]
+    sharing: Sharing
+
+
+def is_atomic(value: object) -> bool:
+    """Tell whether a value is a small immutable one that no grouping can concern."""
+    cls = type(value)
+    if cls not in ATOMIC:
+        return False
+    if cls is str or cls is bytes:
+        return len(value) < LARGE_BYTES  # type: ignore[arg-type]
+    return cls is not float or value == value
+
+
+def partition(
+    names: Mapping[str, Any], definitions: Definitions, plugin: Plugin, *, never: Iterable[object] = ()
+) -> Grouping:
+    """Partition `names`; objects in `never` (the namespace dictionary, the shell) are neither followed nor linked."""
+    walk = _Walk(definitions, plugin, never)
+    for name, value in names.items():
+        walk.add(name, value)
+    return walk.result(list(names))
+
+
+class _Kinds(dict[type, int]):
+    """Type to kind, found out once per type."""
+
+    def __init__(self, plugin: Plugin) -> None:
+        super().__init__()
+        self.plugin = plugin
+        self.referents: dict[type, Callable[[Any], Iterable[Any] | None] | None] = {}
+
+    def __missing__(self, cls: type) -> int:
+        kind = self[cls] = self._classify(cls)
+        return kind
+
+    def _classify(self, cls: type) -> int:
+        if cls is str or cls is bytes:
+            return _TEXT
+        if cls is float:
+            return _FLOAT
+        if cls in ATOMIC or issubclass(cls, _SKIPPED) or cls.__module__.startswith(_SHELL_MODULES):
+            return _SKIP
+        if cls.__module__ in _IMMUTABLE_MODULES or any(b.__name__ in _DTYPES for b in cls.__mro__) or constants(cls):
+            return _SKIP
+        if cls is types.FunctionType or issubclass(cls, type) or cls is LruCache or cls in TYPING:
+            return _DEFINITION
+        if issubclass(cls, enum.Enum):
+            return _SKIP if importable(cls) else _MEMBER
+        self.referents[cls] = next((self.plugin.referents[b] for b in cls.__mro__ if b in self.plugin.referents), None)
+        if self.referents[cls] is not None or any(b in self.plugin.memory for b in cls.__mro__):
+            return _OWN_WAY
+        return _THROUGH if cls in _HOLLOW or cls.__module__ == "typing" else _LINK
+
+
+class _Walk:
+    """One pass over a namespace: owner of every linkable object, union-find over names."""
+
+    def __init__(self, definitions: Definitions, plugin: Plugin, never: Iterable[object]) -> None:
+        self.definitions, self.plugin = definitions, plugin
+        self.kinds = _Kinds(plugin)
+        self.owner: dict[int, str] = {id(obj): "" for obj in never}
+        self.owner[id(sys.modules)] = ""
+        self.parent: dict[str, str] = {}
+        self.deps: dict[str, set[str]] = {}
+        self.boring: dict[int, Any] = {}  # importable definitions, kept alive so that their ids stay theirs
+        self.kept: list[Any] = []  # temporaries, for the same reason
+        self.memory: dict[int, list[str]] = {}
+        self.ranges: list[tuple[int, int, str]] = []
+
+    def find(self, name: str) -> str:
+        """Return the representative of a name's group."""
+        while (up := self.parent.get(name, name)) != name:
+            self.parent[name] = self.parent.get(up, up)
+            name = up
+        return name
+
+    def union(self, a: str, b: str) -> None:
+        """Put two names into one group; the empty name belongs to what is never linked."""
+        if a and b and (a := self.find(a)) != (b := self.find(b)):
+            self.parent[b] = a
+
+    def add(self, name: str, value: Any) -> None:
+        """Walk the value of a name."""
+        if is_atomic(value):
+            return
+        cls = type(value)
+        kind = self.kinds[cls]
+        if kind == _SKIP:
+            self._same_object(name, value, cls)
+            return
+        frontier: list[Any] = []
+        if kind == _DEFINITION:
+            self._bound_definition(name, value, frontier)
+        else:
+            if kind in (_THROUGH, _TEXT) and value:
+                self._same_object(name, value, cls)
+            self._visit(name, [value], frontier, set())
+        self._run(name, frontier)
+
+    def _same_object(self, name: str, value: Any, cls: type) -> None:
+        # `a = b = (1, 2)` stays one object; a module or a generator needs no partner.
+        if not issubclass(cls, types.ModuleType):
+            self.union(self.owner.setdefault(id(value), name), name)
+
+    def _bound_definition(self, name: str, value: Any, frontier: list[Any]) -> None:
+        path = self.definitions.path(value)
+        if path is None:  # an import
+            return
+        if path == (name,):
+            self._by_value(name, value, frontier)
+        elif len(path) == 1:
+            self.union(path[0], name)
+        else:
+            self.deps.setdefault(name, set()).add(path[0])
+
+    def _by_value(self, name: str, value: Any, frontier: list[Any]) -> None:
+        self.owner[id(value)] = name
+        held = parts(value)
+        self.kept.append(held)
+        frontier.append(held)
+
+    def _run(self, name: str, frontier: list[Any]) -> None:
+        hollow: set[int] = set()
+        while frontier:
+            refs = gc.get_referents(*frontier)
+            self.kept.append(frontier)
+            frontier = []
+            self._visit(name, refs, frontier, hollow)
+
+    def _visit(self, name: str, refs: list[Any], frontier: list[Any], hollow: set[int]) -> None:
+        kinds, owner, follow = self.kinds, self.owner, frontier.append
+        if not {kinds[cls] for cls in set(map(type, refs))} - {_SKIP}:
+            return
+        for obj in refs:
+            kind = kinds[type(obj)]
+            if kind == _LINK:
+                key = id(obj)
+                known = owner.get(key)
+                if known is None:
+                    owner[key] = name
+                    follow(obj)
+                elif known != name:
+                    self.union(known, name)
+            elif kind == _SKIP or (kind == _TEXT and len(obj) < LARGE_BYTES) or (kind == _FLOAT and obj == obj):
+                continue
+            elif kind == _THROUGH:
+                if id(obj) not in hollow:
+                    hollow.add(id(obj))
+                    follow(obj)
+            elif kind == _DEFINITION:
+                if id(obj) not in self.boring:
+                    self._definition(name, obj, frontier)
+            elif kind == _MEMBER:
+                self._definition(name, type(obj), frontier)
+            elif kind == _OWN_WAY:
+                self._own_way(name, obj, frontier)
+            else:
+                self._first_seen(name, obj)
+
+    def _first_seen(self, name: str, obj: Any) -> bool:
+        known = self.owner.setdefault(id(obj), name)
+        if known is name:
+            # `is`: the very entry made now, or one of this name; both need no union, the second no second look.
+            if id(obj) in self.boring:
+                return False
+            self.boring[id(obj)] = obj
+            return True
+        self.union(known, name)
+        return False
+
+    def _own_way(self, name: str, obj: Any, frontier: list[Any]) -> None:
+        cls = type(obj)
+        referents = self.kinds.referents[cls]
+        held = referents(obj) if referents is not None else gc.get_referents(obj)
+        # None: one object for the whole process (a global random stream), neither followed nor linked.
+        if held is None or not self._first_seen(name, obj):
+            return
+        frontier.append(list(held))
+        memory = next((self.plugin.memory[b] for b in cls.__mro__ if b in self.plugin.memory), None)
+        where = None if memory is None else memory(obj)
+        if isinstance(where, int):
+            self.memory.setdefault(where, []).append(name)
+        elif where is not None and where[1] > where[0]:
+            self.ranges.append((where[0], where[1], name))
+
+    def _definition(self, name: str, obj: Any, frontier: list[Any]) -> None:
+        path = self.definitions.path(obj)
+        if path is not None:
+            if path[0] != name:
+                self.deps.setdefault(name, set()).add(path[0])
+            elif len(path) > 1 and id(obj) not in self.owner:
+                self._by_value(name, obj, frontier)
+            return
+        if importable(obj) or getattr(obj, "__module__", None) == "builtins":
+            self.boring[id(obj)] = obj
+            return
+        known = self.owner.get(id(obj))
+        if known is None:
+            self._by_value(name, obj, frontier)
+        elif known != name:
+            self.union(known, name)
+
+    def result(self, names: list[str]) -> Grouping:
+        """Close over overlapping memory and over cycles of dependencies."""
+        sharing = self._shared_memory()
+        order = {name: i for i, name in enumerate(names)}
+        for cycle in _cycles({self.find(n): {self.find(d) for d in deps} for n, deps in self._merged_deps().items()}):
+            for other in cycle[1:]:
+                self.union(cycle[0], other)
+        members: dict[str, list[str]] = {}
+        for name in names:
+            members.setdefault(self.find(name), []).append(name)
+        deps = {n: frozenset(d for d in found if self.find(d) != self.find(n)) for n, found in self.deps.items()}
+        groups = sorted((tuple(g) for g in members.values()), key=lambda g: order[g[0]])
+        return Grouping(groups=tuple(groups), deps=deps, sharing=sharing)
+
+    def _merged_deps(self) -> dict[str, set[str]]:
+        merged: dict[str, set[str]] = {}
+        for name, found in self.deps.items():
+            merged.setdefault(self.find(name), set()).update(found)
+        return merged
+
+    def _shared_memory(self) -> Sharing:
+        shared, objects = set(), set()
+        for where, users in self.memory.items():
+            for other in users[1:]:
+                self.union(users[0], other)
+            reached = self.owner.get(where)
+            # An array owns its memory itself: reached is the array then, which is among the users already.
+            if reached is not None and where not in self.boring:
+                self.union(reached, users[0])
+                objects.add(where)
+            if len(users) > 1 or where in objects:
+                shared.add(where)
+        self._overlaps()
+        return Sharing(memory=frozenset(shared), objects=frozenset(objects))
+
+    def _overlaps(self) -> None:
+        end, last = 0, ""
+        for start, stop, name in sorted(self.ranges):
+            if start < end:
+                self.union(last, name)
+            if stop > end:
+                end, last = stop, name
+
+
+def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return the strongly connected components of more than one node (Tarjan, iterative)."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    on_stack: set[str] = set()
+    stack: list[str] = []
+    found: list[list[str]] = []
+    for root in edges:
+        if root in index:
+            continue
+        work = [(root, iter(sorted(edges[root])))]
+        index[root] = low[root] = len(index)
+        stack.append(root)
+        on_stack.add(root)
+        while work:
+            node, targets = work[-1]
+            for target in targets:
+                if target not in index:
+                    index[target] = low[target] = len(index)
+                    stack.append(target)
+                    on_stack.add(target)
+                    work.append((target, iter(sorted(edges.get(target, ())))))
+                    break
+                if target in on_stack:
+                    low[node] = min(low[node], index[target])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == index[node]:
+                    component = []
+                    while True:
+                        top = stack.pop()
+                        on_stack.discard(top)
+                        component.append(top)
+                        if top == node:
+                            break
+                    if len(component) > 1:
+                        found.append(component)
+    return found

@@ -1,0 +1,97 @@
+"""Which part of a value cannot be stored: the path inside it and the native reason.
+
+Called by `namespace` for a name whose pickle failed; it only tries to pickle parts, within a fixed number of attempts.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from durable_nb.capture.codec import Codec, Failed
+
+__all__ = ["type_name", "where"]
+
+ATTEMPTS = 300
+DEPTH = 20
+
+
+def type_name(obj: object) -> str:
+    """Return the full name of an object's type, built-in ones without a module."""
+    cls = type(obj)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def where(codec: Codec, name: str, value: Any, reason: str) -> tuple[str, str, str]:
+    """Return (path, type, reason) of the innermost part that fails by itself, as far as attempts reach."""
+    path, left = "", ATTEMPTS
+    for _ in range(DEPTH):
+        for label, part in _parts(value):
+            left -= 1
+            failure = _failure(codec, name, part)
+            if failure is not None:
+                path, value, reason = path + label, part, failure
+                break
+            if left <= 0:
+                return path, type_name(value), reason
+        else:
+            break
+    return path, type_name(value), reason
+
+
+def _failure(codec: Codec, name: str, part: Any) -> str | None:
+    try:
+        codec.dump([name], {name: part})
+    except Failed as failure:
+        return str(failure.args[0])
+    return None
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a value holds under the words a person would use to reach it."""
+    if isinstance(value, dict):
+        yield from ((f"[{_short(k)}]", v) for k, v in list(dict.items(value)))
+    elif isinstance(value, list | tuple):
+        yield from ((f"[{i}]", v) for i, v in enumerate(list(value)))
+    elif isinstance(value, set | frozenset):
+        yield from (("{…}", v) for v in list(value))
+    try:
+        attributes = dict(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError):
+        attributes = {}
+    if not isinstance(value, type):
+        yield from ((f".{k}", v) for k, v in attributes.items())
+    for cls in type(value).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else tuple(slots):
+            member: Any = cls.__dict__.get(slot)
+            if type(member) is types.MemberDescriptorType:
+                try:
+                    yield f".{slot}", member.__get__(value)
+                except AttributeError:
+                    continue
+    for label in ("__self__", "__func__", "func", "__wrapped__"):
+        if type(value).__module__ in ("builtins", "functools") and not isinstance(value, type):
+            held = getattr(value, label, None)
+            if held is not None:
+                yield f".{label}", held
+    for cell, free in zip(getattr(value, "__closure__", None) or (), _free_names(value), strict=False):
+        try:
+            yield f".<{free}>", cell.cell_contents
+        except ValueError:
+            continue
+
+
+def _free_names(value: Any) -> tuple[str, ...]:
+    code = getattr(value, "__code__", None)
+    return tuple(code.co_freevars) if code is not None else ()
+
+
+def _short(key: Any) -> str:
+    # repr() of a user's object runs the user's code, of a huge number takes for ever.
+    if isinstance(key, str) and type(key) is str:
+        return repr(key if len(key) <= 40 else key[:39] + "…")
+    if type(key) is int and -(10**18) < key < 10**18:
+        return str(key)
+    return f"<{type_name(key)}>"

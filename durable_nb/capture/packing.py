@@ -1,0 +1,180 @@
+"""Groups of live values to proved pickles; whatever cannot be stored costs its own name and no other.
+
+Called by `namespace` once per capture. Nothing live changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import xxhash
+
+from durable_nb.capture import compare
+from durable_nb.capture.codec import Codec, Dumped, Failed
+from durable_nb.capture.definitions import is_definition
+from durable_nb.capture.isolate import type_name, where
+from durable_nb.capture.proof import Claim, Proofs
+
+__all__ = ["Bad", "Packed", "Packer", "digest_of"]
+
+GroupNames = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bad:
+    """Why a name cannot be stored: the path inside it, the type there, the reason."""
+
+    path: str
+    type: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Packed:
+    """Every group that can be stored, and every name that cannot."""
+
+    good: dict[GroupNames, Dumped] = field(default_factory=dict)
+    bad: dict[str, Bad] = field(default_factory=dict)
+
+
+def digest_of(dumped: Dumped) -> str:
+    """Return the fingerprint of a dump: equal only if all its bytes are."""
+    state = xxhash.xxh3_128(dumped.pickle)
+    for buffer in dumped.buffers:
+        state.update(buffer.nbytes.to_bytes(8, "little"))
+        state.update(buffer)
+    return str(state.hexdigest())
+
+
+class Packer:
+    """Dumps groups, proves them, and takes them apart where something fails."""
+
+    def __init__(self, codec: Callable[[], Codec], live: Callable[[str], object]) -> None:
+        self._codec = codec
+        self._proofs = Proofs(codec, live)
+        self._found: dict[str, tuple[int, str, Bad]] = {}
+
+    def pack(
+        self, groups: Iterable[GroupNames], names: Mapping[str, Any], known: Callable[[GroupNames, Dumped], bool]
+    ) -> Packed:
+        """Dump all groups; prove those that are not `known` and hold something new in kind."""
+        packed = Packed()
+        for group in groups:
+            self._dump(group, names, packed)
+        self._without_their_needs(names, packed)
+        for _ in range(3):
+            new = [g for g, d in packed.good.items() if self._proofs.needed(d) and not known(g, d)]
+            if not new or not self._prove(new, names, packed):
+                break
+            self._without_their_needs(names, packed)
+        self._found = {n: f for n, f in self._found.items() if n in packed.bad}
+        return packed
+
+    # --- dumping --------------------------------------------------------------------------------------------------
+
+    def _dump(self, group: GroupNames, names: Mapping[str, Any], packed: Packed) -> None:
+        codec = self._codec()
+        try:
+            packed.good[group] = codec.dump(group, names)
+            return
+        except Failed as failure:
+            reason = str(failure.args[0])
+        if len(group) == 1:
+            self._alone(group[0], names, reason, packed)
+            return
+        rest = []
+        for name in group:
+            alone = self._reason_alone(name, names)
+            if alone is None:
+                rest.append(name)
+            else:
+                self._alone(name, names, alone, packed)
+        if len(rest) == len(group):
+            # Each is fine by itself, together they are not (nested too deeply, say): none of them is stored half.
+            for name in rest:
+                packed.bad[name] = self._bad(name, names, f"together with {', '.join(group)}: {reason}")
+        elif rest:
+            self._dump(tuple(rest), names, packed)
+
+    def _reason_alone(self, name: str, names: Mapping[str, Any]) -> str | None:
+        try:
+            self._codec().dump([name], names)
+        except Failed as failure:
+            return str(failure.args[0])
+        return None
+
+    def _alone(self, name: str, names: Mapping[str, Any], reason: str, packed: Packed) -> None:
+        try:
+            packed.good[(name,)] = self._codec().dump_dill(name, names[name])
+        except Failed:
+            packed.bad[name] = self._bad(name, names, reason)
+
+    def _bad(self, name: str, names: Mapping[str, Any], reason: str) -> Bad:
+        value = names[name]
+        known = self._found.get(name)
+        if known is None or known[:2] != (id(value), reason):
+            path, kind, inner = where(self._codec(), name, value, reason)
+            text = inner if kind.rpartition(".")[2] in inner else f"{kind}: {inner}"
+            known = self._found[name] = (id(value), reason, Bad(path=path, type=kind, reason=text))
+        return known[2]
+
+    # --- what needs what ------------------------------------------------------------------------------------------
+
+    def _without_their_needs(self, names: Mapping[str, Any], packed: Packed) -> None:
+        """Take out groups that refer to a definition that is not stored."""
+        again = bool(packed.bad)
+        while again:
+            again = False
+            for group, dumped in list(packed.good.items()):
+                lost = next((d for d in dumped.deps if d in packed.bad), None)
+                if lost is None:
+                    continue
+                again = True
+                del packed.good[group]
+                for name in group:
+                    reason = f"it needs {lost}, which cannot be stored: {packed.bad[lost].reason}"
+                    packed.bad[name] = Bad(path="", type=type_name(names[name]), reason=reason)
+
+    # --- proof ----------------------------------------------------------------------------------------------------
+
+    def _prove(self, groups: list[GroupNames], names: Mapping[str, Any], packed: Packed) -> bool:
+        """Load what was dumped; return whether something turned out bad (and was taken apart)."""
+        verdicts = self._proofs.check([self._claim(g, names, packed.good[g]) for g in groups])
+        failed = [(g, v) for g, v in zip(groups, verdicts, strict=True) if v is not None]
+        for group, verdict in failed:
+            del packed.good[group]
+            if len(group) == 1:
+                packed.bad[group[0]] = self._unproved(group[0], names, str(verdict))
+            else:
+                self._take_apart(group, str(verdict), names, packed)
+        return bool(failed)
+
+    def _take_apart(self, group: GroupNames, verdict: str, names: Mapping[str, Any], packed: Packed) -> None:
+        alone = {name: self._codec().dump([name], names) for name in group}
+        verdicts = self._proofs.check([self._claim((n,), names, d) for n, d in alone.items()])
+        rest = [n for n, v in zip(group, verdicts, strict=True) if v is None]
+        for name, reason in zip(group, verdicts, strict=True):
+            if reason is not None or len(rest) == len(group):
+                packed.bad[name] = self._unproved(name, names, reason or verdict)
+        if rest and len(rest) < len(group):
+            self._dump(tuple(rest), names, packed)
+
+    def _unproved(self, name: str, names: Mapping[str, Any], reason: str) -> Bad:
+        return Bad(path="", type=type_name(names[name]), reason=reason)
+
+    def _claim(self, group: GroupNames, names: Mapping[str, Any], dumped: Dumped) -> Claim:
+        live = {name: names[name] for name in group}
+
+        def differs(loaded: Mapping[str, Any]) -> str | None:
+            for name, value in live.items():
+                if type(loaded[name]).__qualname__ != type(value).__qualname__:
+                    return f"it came back as {type_name(loaded[name])} instead of {type_name(value)}"
+            if any(is_definition(value) for value in live.values()) or dumped.marks:
+                # What is rebuilt by value is a new object of its own; only data can be compared with data.
+                return None
+            found = compare.difference(live, dict(loaded))
+            return None if found is None else f"it does not come back equal: {found}"
+
+        return Claim(dumped=dumped, differs=differs)

@@ -1,0 +1,134 @@
+"""What was pickled is proved loadable before it counts: groups of things not yet proved are loaded in a forked child.
+
+Called by `namespace` once per capture with the groups that are new in kind. Nothing in the live process changes; a
+child that crashes or hangs proves that its group does not load. Where there is no fork, only groups without the user's
+own code are loaded, in this process.
+"""
+
+from __future__ import annotations
+
+import gc
+import io
+import json
+import os
+import select
+import signal
+import sys
+import warnings
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from durable_nb.capture.codec import Codec, Dumped, Failed
+
+__all__ = ["Claim", "Proofs"]
+
+TIMEOUT_S = 5.0
+COMPARED_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A dumped group, and a function that says how what was loaded differs from what is live (None: not at all)."""
+
+    dumped: Dumped
+    differs: Callable[[Mapping[str, Any]], str | None]
+
+
+class Proofs:
+    """Which types and definitions this process has already seen come back."""
+
+    def __init__(self, codec: Callable[[], Codec], resolve: Callable[[str], object]) -> None:
+        self._codec, self._resolve = codec, resolve
+        self._types: weakref.WeakSet[type] = weakref.WeakSet()
+        self._marks: set[str] = set()
+
+    def needed(self, dumped: Dumped) -> bool:
+        """Tell whether a group holds anything that has not been proved yet."""
+        return not (dumped.marks <= self._marks and all(cls in self._types for cls in dumped.types))
+
+    def check(self, claims: Sequence[Claim]) -> list[str | None]:
+        """Return, for each claim, why it does not load (None: it does, and that is remembered)."""
+        verdicts: list[str | None] = []
+        while len(verdicts) < len(claims):
+            rest = claims[len(verdicts) :]
+            verdicts.extend(self._in_child(rest) if hasattr(os, "fork") else [self._try(c) for c in rest])
+        for claim, verdict in zip(claims, verdicts, strict=True):
+            if verdict is None:
+                self._types.update(claim.dumped.types)
+                self._marks |= claim.dumped.marks
+        return verdicts
+
+    def _try(self, claim: Claim) -> str | None:
+        dumped = claim.dumped
+        try:
+            # The child has the live memory copy-on-write; without a child nothing may write to it.
+            buffers = dumped.buffers if hasattr(os, "fork") else [b.toreadonly() for b in dumped.buffers]
+            loaded = self._codec().load(dumped.pickle, buffers, self._resolve, codec=dumped.codec)
+        except Failed as failure:
+            return f"it was stored but does not load: {failure.args[0]}"
+        return claim.differs(loaded) if dumped.size_bytes <= COMPARED_BYTES else None
+
+    def _in_child(self, claims: Sequence[Claim]) -> list[str | None]:
+        read, write = os.pipe()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forks in a process with threads; this child only loads and ends.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            pid = os.fork()
+        if pid == 0:
+            self._child(claims, write)
+        os.close(write)
+        try:
+            lines, timed_out = _read_lines(read, pid)
+        finally:
+            os.close(read)
+        _, status = os.waitpid(pid, 0)
+        verdicts: list[str | None] = [json.loads(line) for line in lines]
+        if len(verdicts) < len(claims):
+            end = "did not end within 5 s" if timed_out else _how_it_ended(status)
+            verdicts.append(f"it was stored but does not load: loading it in a child process {end}")
+        return verdicts
+
+    def _child(self, claims: Sequence[Claim], write: int) -> None:
+        # Never returns: whatever happens in here must not run the parent's cleanup a second time.
+        try:
+            gc.disable()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            os.dup2(null, 2)
+            _silence()
+            for claim in claims:
+                os.write(write, json.dumps(self._try(claim)).encode() + b"\n")
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+
+
+def _silence() -> None:
+    # A kernel's streams send what is written to the front end from a thread that this child does not have.
+    sys.stdout = io.StringIO()
+    sys.stderr = io.StringIO()
+
+
+def _read_lines(fd: int, pid: int) -> tuple[list[bytes], bool]:
+    data = b""
+    while True:
+        # Every verdict has this long; a deadlock in a forked child is possible and must not stop the kernel.
+        ready, _, _ = select.select([fd], [], [], TIMEOUT_S)
+        if not ready:
+            os.kill(pid, signal.SIGKILL)
+            return data.split(b"\n")[:-1], True
+        part = os.read(fd, 1 << 16)
+        if not part:
+            return data.split(b"\n")[:-1], False
+        data += part
+
+
+def _how_it_ended(status: int) -> str:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        deep = " (nested too deeply?)" if number == signal.SIGSEGV else ""
+        return f"crashed with {signal.Signals(number).name}{deep}"
+    return f"ended with status {os.WEXITSTATUS(status)}"

@@ -1,0 +1,157 @@
+"""Arrays that share memory stay sharing it, memory-mapped files stay files, the global random stream stays global.
+
+Merged into the plug-in by `load` once numpy is imported. Plain arrays keep pickle's own way, with their data out of
+band; a memory-mapped file is stored as its path and is never copied into the store.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from durable_nb.capture.reducers import SHARING, Plugin, Unstorable
+from durable_nb.capture.reducers.builtins import _make_attribute
+
+LIBRARY = "numpy"
+
+DIGEST_BYTES = 64 << 20
+
+
+def _chain(a: Any) -> tuple[Any, Any]:
+    """Return the last array of the chain of bases, and the object below it that holds the memory (None: the array)."""
+    while isinstance(a.base, np.ndarray):
+        a = a.base
+    below = a.base
+    while isinstance(below, memoryview):
+        below = below.obj
+    return a, below
+
+
+def _memory(a: Any) -> int | None:
+    root, below = _chain(a)
+    return id(root) if below is None else id(below)
+
+
+def _referents(a: Any) -> Iterable[Any]:
+    held: list[Any] = []
+    if a.dtype.hasobject:
+        # A structured dtype may hide objects in fields, which tolist() shows too.
+        held.append(a.tolist())
+    if type(a) is not np.ndarray:
+        held.append(getattr(a, "__dict__", None))
+    return held
+
+
+def _offset(a: Any, start: int) -> int:
+    return int(a.__array_interface__["data"][0]) - start
+
+
+def _make_view(
+    root: Any, dtype: Any, shape: tuple[int, ...], offset: int, strides: tuple[int, ...], writeable: bool, cls: Any
+) -> Any:
+    """Return an array on the memory of `root` (an array or a buffer)."""
+    if isinstance(root, np.ndarray):
+        made = np.ndarray.__new__(np.ndarray, shape, dtype, np.ndarray.view(root, np.ndarray), offset, strides)
+    else:
+        made = np.ndarray.__new__(np.ndarray, shape, dtype, root, offset, strides)
+    if not writeable:
+        made.flags.writeable = False
+    return made if cls is None else made.view(cls)
+
+
+def _fill_attributes(made: Any, state: dict[str, Any]) -> None:
+    made.__dict__.update(state)
+
+
+def _array(a: Any) -> Any:
+    sharing = SHARING.get()
+    root, below = _chain(a)
+    if sharing is None or (id(root) if below is None else id(below)) not in sharing.memory:
+        return NotImplemented
+    cls = None if type(a) is np.ndarray else type(a)
+    if below is not None and id(below) in sharing.objects:
+        if type(below) not in (bytes, bytearray, array.array):
+            raise Unstorable(f"an array on the memory of a {type(below).__module__}.{type(below).__qualname__}")
+        start = int(np.frombuffer(below, dtype=np.uint8).__array_interface__["data"][0])
+        return _make_view, (below, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
+    if root is a:
+        return NotImplemented
+    if a.dtype.hasobject:
+        raise Unstorable("a view of an array of objects; store a copy of it")
+    if not (root.flags.c_contiguous or root.flags.f_contiguous):
+        raise Unstorable("a view of an array in an unusual memory order; store a copy of it")
+    start = int(root.__array_interface__["data"][0])
+    return _make_view, (root, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
+
+
+def _subclass(a: Any) -> Any:
+    sharing = SHARING.get()
+    if sharing is not None and _memory(a) in sharing.memory and _chain(a)[0] is not a:
+        own_way: Any = type(a).__reduce__
+        if own_way is not np.ndarray.__reduce__:
+            raise Unstorable(f"a {type(a).__qualname__} that shares its memory with another array; store a copy of it")
+        made = _array(a)
+        if made is NotImplemented or not getattr(a, "__dict__", None):
+            return made
+        return (*made, dict(vars(a)), None, None, _fill_attributes)
+    return NotImplemented
+
+
+def _make_memmap(path: str, dtype: Any, mode: str, offset: int, shape: tuple[int, ...], order: str, look: str) -> Any:
+    """Open the file again where it is; it must be as long as it was."""
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"the memory-mapped file {path} is gone")
+    wanted = offset + int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+    if os.path.getsize(path) < wanted:
+        raise ValueError(f"the memory-mapped file {path} is shorter than it was ({wanted} bytes)")
+    opened: Any = np.memmap
+    return opened(path, dtype=dtype, mode=mode, offset=offset, shape=shape, order=order)
+
+
+def _memmap(a: Any) -> Any:
+    root: Any = _chain(a)[0]
+    mapped = isinstance(root, np.memmap) and getattr(root, "_mmap", None) is not None
+    if not mapped or root.filename is None or root.mode == "c":
+        # Results of arithmetic are memmaps in name only; a copy-on-write map has contents of its own.
+        return _subclass(a)
+    if root is not a:
+        start = int(root.__array_interface__["data"][0])
+        return _make_view, (root, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, type(a))
+    order = "C" if a.flags.c_contiguous else "F"
+    mode = "r" if a.mode == "r" else "r+"
+    path = os.path.abspath(os.fspath(a.filename))
+    return _make_memmap, (path, a.dtype, mode, a.offset, a.shape, order, _look(a, path))
+
+
+def _look(a: Any, path: str) -> str:
+    """Return what tells one content of the file from another; nobody reads it back."""
+    if a.nbytes <= DIGEST_BYTES:
+        import xxhash
+
+        return str(xxhash.xxh3_128_hexdigest(np.ndarray.view(a, np.ndarray).tobytes(order="K")))
+    stat = os.stat(path)
+    return f"{stat.st_size}:{stat.st_mtime_ns}"
+
+
+def _random_state(state: Any) -> Any:
+    if state is np.random.mtrand._rand:
+        return _make_attribute, ("numpy.random.mtrand", "_rand")
+    return NotImplemented
+
+
+def _global_stream(state: Any) -> Iterable[Any] | None:
+    return None if state is np.random.mtrand._rand else (state._bit_generator,)
+
+
+def plugin() -> Plugin:
+    """Return what numpy needs."""
+    return Plugin(
+        exact={np.ndarray: _array, np.memmap: _memmap, np.random.RandomState: _random_state},
+        subclasses=((np.memmap, _memmap), (np.ndarray, _subclass)),
+        referents={np.ndarray: _referents, np.random.RandomState: _global_stream},
+        memory={np.ndarray: _memory},
+    )

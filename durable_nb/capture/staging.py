@@ -1,0 +1,91 @@
+"""Stored groups back to values beside the live namespace, in the order in which they need each other.
+
+Called by `namespace` to restore and to compare. Nothing live changes; a group that does not load costs its names and
+those that need them, and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from durable_nb.capture.codec import Codec, Failed
+from durable_nb.errors import DurableError
+from durable_nb.model import Group, GroupId, Manifest, Unsaved
+
+__all__ = ["ReadGroup", "Staged", "Staging"]
+
+# Returns a group's pickle and its buffers; buffers are writable (bytearray or a private mapping) and given away.
+ReadGroup: TypeAlias = Callable[[Group], tuple[bytes, Sequence[Any]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """Values ready to be applied, what did not load and why, and live definitions that were used as they are."""
+
+    checkpoint: Manifest
+    values: Mapping[str, Any] = field(default_factory=dict)
+    unsaved: tuple[Unsaved, ...] = ()
+    reused: frozenset[str] = frozenset()
+
+
+class Staging:
+    """One restore: loads groups on demand and remembers which are loaded, loading or lost."""
+
+    def __init__(
+        self, codec: Codec, manifest: Manifest, read_group: ReadGroup, reusable: Callable[[str], tuple[object] | None]
+    ) -> None:
+        self._codec, self._manifest, self._read, self._reusable = codec, manifest, read_group, reusable
+        self.values: dict[str, Any] = {}
+        self.reused: dict[str, Any] = {}
+        self.failed: dict[str, str] = {}
+        self._loading: set[GroupId] = set()
+
+    def stage(self, names: Iterable[str]) -> Staged:
+        """Load the groups of `names` and what they need."""
+        for name in names:
+            if name not in self.values and name not in self.failed:
+                self._load(self._manifest.names[name].group_id)
+        unsaved = tuple(self._unsaved(name, reason) for name, reason in self.failed.items())
+        return Staged(checkpoint=self._manifest, values=self.values, unsaved=unsaved, reused=frozenset(self.reused))
+
+    def _unsaved(self, name: str, reason: str) -> Unsaved:
+        variable = self._manifest.names[name]
+        return Unsaved(name=name, path="", type=variable.type, reason=reason, made_by=variable.made_by)
+
+    def _load(self, group_id: GroupId) -> None:
+        group = self._manifest.groups[group_id]
+        self._loading.add(group_id)
+        try:
+            # Needed groups first, so that loads do not nest deeper than needed.
+            for name in group.deps:
+                self._resolve(name)
+            data, buffers = self._read(group)
+            loaded = self._codec.load(data, buffers, self._resolve, codec=group.codec)
+        except (Failed, DurableError) as failure:  # DurableError: a damaged or missing object of the store
+            for name in group.names:
+                self.failed[name] = str(failure.args[0])
+        else:
+            self.values.update((name, loaded[name]) for name in group.names)
+        finally:
+            self._loading.discard(group_id)
+
+    def _resolve(self, name: str) -> object:
+        if name in self.values:
+            return self.values[name]
+        if name in self.reused:
+            return self.reused[name]
+        if name in self.failed:
+            raise Failed(f"it needs {name}, which did not load: {self.failed[name]}")
+        variable = self._manifest.names.get(name)
+        if variable is None:
+            raise Failed(f"it needs {name}, which the checkpoint does not hold")
+        live = self._reusable(name)
+        if live is not None:
+            self.reused[name] = live[0]
+            return live[0]
+        if variable.group_id in self._loading:
+            raise Failed(f"it needs {name}, which needs it in turn")
+        self._load(variable.group_id)
+        return self._resolve(name)
