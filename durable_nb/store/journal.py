@@ -16,7 +16,7 @@ from durable_nb.errors import RepositoryError, StaleEpoch, UsageError
 from durable_nb.model import SCHEMA_VERSION, Event, EventDraft, Json, Owner, Problem
 from durable_nb.ports import Clock, Files, WritableFile
 from durable_nb.store.journal_lines import encode_line
-from durable_nb.store.journal_reader import Head, JournalReader, segments
+from durable_nb.store.journal_reader import Head, JournalReader, Segment, segments
 from durable_nb.store.lease import Lease
 from durable_nb.store.process_identity import is_alive
 from durable_nb.store.signing import SigningKey
@@ -25,6 +25,8 @@ __all__ = ["ROTATE_BYTES", "FileJournal", "journal_digests"]
 
 # A file above this size is continued in a new one.
 ROTATE_BYTES = 64 * 1024 * 1024
+# The name of the key stands near the start of a line.
+_PEEK_BYTES = 4096
 _KERNEL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -110,8 +112,9 @@ class FileJournal:
         )
         if owner is None:
             return journal
-        files.make_folder(folder)
         present = segments(files, folder)
+        journal._refuse_foreign(present)
+        files.make_folder(folder)
         journal._lease = Lease.acquire(
             files,
             f"{folder.rpartition('/')[0]}/leases".lstrip("/"),
@@ -211,6 +214,17 @@ class FileJournal:
                 hint="Use the %durable commands in the kernel's own process.",
             )
         return self._lease
+
+    def _refuse_foreign(self, present: Sequence[Segment]) -> None:
+        """Raise Untrusted before anything is changed, the lease included, if a file names another key than ours."""
+        ours = f'"key":"{self._key.key_id}"'.encode()
+        if any(
+            ours not in self._files.read(f"{self._folder}/{segment.name}", 0, _PEEK_BYTES)
+            for segment in present
+            if segment.size_bytes
+        ):
+            # It may be damage as well; only reading it all can tell.
+            self._find_head()
 
     def _settle_predecessor(self) -> None:
         """Make durable what the last writer left: it may have died between a write and its sync, and we build on it."""
