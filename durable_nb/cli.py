@@ -17,7 +17,6 @@ from durable_nb.config import Settings
 from durable_nb.errors import DurableError, UsageError
 from durable_nb.history import fold
 from durable_nb.store.process_identity import this_process
-from durable_nb.store.signing import default_key_path
 from durable_nb.store.workflow import Workflow
 from durable_nb.verbs import VERBS, Context, Report, run
 from durable_nb.verbs.arguments import FLAGS, usage
@@ -30,7 +29,7 @@ from durable_nb.verbs.opening import (
     open_projection,
     open_repository,
 )
-from durable_nb.verbs.trusting import accept
+from durable_nb.verbs.trusting import accept, key_path_of
 
 __all__ = ["main"]
 
@@ -84,10 +83,9 @@ def _run(verb: str, words: list[str]) -> Report:
     if verb == "trust" and not rest:
         rest = [str(place.folder)]
     repository = open_repository(settings, place.folder, clock=clock, create=False, trust="--trust" in rest)
-    key_path = Path(settings.key_file).expanduser() if settings.key_file else default_key_path()
     if verb == "trust":
         # The history may be unreadable until it is trusted, so nothing of it is opened here.
-        count = accept(repository, key_path)
+        count = accept(settings, place.folder)
         line = f"{count} objects in {place.folder} are trusted from now on." if count else "It was trusted already."
         return Report(lines=[line], data={"folder": str(place.folder), "accepted": count})
     workflow_id = only_workflow(repository, place.workflow_id if place.named else None)
@@ -109,8 +107,8 @@ def _run(verb: str, words: list[str]) -> Report:
         prefix="durable-nb",
         take_lease=take_lease,
         new_run_id=lambda: new_run_id(clock),
-        trust=lambda folder: accept(open_repository(settings, folder, clock=clock, create=False), key_path),
-        checks=lambda: run_checks(repository, place.folder, clock, key_path),
+        trust=lambda folder: accept(settings, folder),
+        checks=lambda: run_checks(repository, place.folder, clock, key_path_of(settings)),
     )
     return run(verb, rest, context)
 

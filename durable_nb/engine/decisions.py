@@ -100,7 +100,9 @@ def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
                 return [f"`{other}` shares an object with `{name}` and is another version now"]
         mutated = record.inputs.names.get(name) is not None and name not in engine.replay.names
         if mutated and (holders := engine.capture.shared_with([name]) - members - {name}):
-            return [f"skipping would replace `{name}`, which {', '.join(f'`{h}`' for h in sorted(holders))} still holds"]
+            return [
+                f"skipping would replace `{name}`, which {', '.join(f'`{h}`' for h in sorted(holders))} still holds"
+            ]
     return []
 
 

@@ -7,11 +7,12 @@ The kernel layer builds `CellRequest` and answers `Execute` with a `BodyOutcome`
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from durable_nb.history import Record
-from durable_nb.model import Event, Output
+from durable_nb.model import Event, Json, Output
 
 __all__ = [
     "NO_RESULT",
@@ -55,6 +56,21 @@ class CellOptions:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     durability: str = "sync"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what differs from the defaults."""
+        shown: dict[str, Json] = {key: value for key in _SCALARS if (value := getattr(self, key))}
+        shown.update({key: list(value) for key in _LISTS if (value := getattr(self, key))})
+        return shown
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> CellOptions:
+        scalars: dict[str, Any] = {key: data[key] for key in _SCALARS if key in data}
+        return cls(**scalars, **{key: tuple(data[key]) for key in _LISTS if key in data})
+
+
+_SCALARS = ("rerun", "setup", "key", "skip_if")
+_LISTS = ("depends", "include", "exclude")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

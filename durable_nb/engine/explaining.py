@@ -29,14 +29,13 @@ def explain(engine: Engine | None, state: State, attempt: Attempt) -> Explanatio
     """Explain the decision about the cell of this attempt, as it would fall now."""
     if engine is None:
         return Explanation(would="unknown", headline=_history_headline(attempt), reasons=tuple(attempt.decision))
-    options = CellOptions(**{key: _tuples(value) for key, value in attempt.options.items()})
     transformed = engine.shell.transform(attempt.source)
     request = CellRequest(
         source=attempt.source,
         transformed=transformed,
         tree=ast.parse(transformed),
         name=attempt.name,
-        options=options,
+        options=CellOptions.from_json(attempt.options),
         cell_id=attempt.cell_id,
     )
     engine.commit_outside(request)
@@ -48,9 +47,8 @@ def explain(engine: Engine | None, state: State, attempt: Attempt) -> Explanatio
 
 def _history_headline(attempt: Attempt) -> str:
     if attempt.status == "completed":
-        return f"finished in {attempt.checkpoint_id}; a live kernel tells whether its inputs are unchanged. Last time it ran because"
+        return (
+            f"finished in {attempt.checkpoint_id}; a live kernel tells whether its inputs are unchanged. "
+            "Last time it ran because"
+        )
     return f"{attempt.status}{': ' + attempt.error if attempt.error else ''}; it would run. Last time it ran because"
-
-
-def _tuples(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value

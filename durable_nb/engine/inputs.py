@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from durable_nb.capture.access import Access, analyse, code_hash, module_digest
-from durable_nb.capture.files_read import FilesSeen, changed
+from durable_nb.capture.files_read import FileMark, Recording, changed
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.errors import UsageError
 from durable_nb.history import Inputs, Record
@@ -31,6 +31,7 @@ NOT_INPUTS = STREAMS | {"imports", GUI}
 _STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
 # The version of a name that no checkpoint holds: nothing can prove later that it is the same.
 UNPROVABLE = "?"
+ALL_OUT, ALL_IN = "Out[*]", "In[*]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +50,7 @@ class Before:
 
 def before(engine: Engine, request: CellRequest) -> Before:
     """Note code, versions of what it may read, and process state; call after outside changes were committed."""
-    access = analyse(request.tree, request.transformed, engine.shell.namespace, raw_source=request.source)
+    access = analyse(request.tree, request.transformed, engine.shell.namespace)
     head = engine.head
     known = digests(engine)
     process = {name: known.get(name, UNTOUCHED) for name in engine.process.names()}
@@ -67,7 +68,7 @@ def before(engine: Engine, request: CellRequest) -> Before:
 
 
 def after(
-    engine: Engine, request: CellRequest, found: Before, files: FilesSeen, process_changed: Sequence[str]
+    engine: Engine, request: CellRequest, found: Before, files: Recording, process_changed: Sequence[str]
 ) -> Inputs:
     """Return everything the attempt depended on, now that it is known what it touched."""
     access = found.access
@@ -83,7 +84,7 @@ def after(
         base=found.base,
         process=process,
         unset=frozenset(n for n in found.unset if n in process),
-        files=tuple(mark.to_json() for mark in files.marks),
+        files=tuple(mark.as_json() for mark in files.reads),
         depends=found.depends,
         modules=modules,
         key=found.key,
@@ -96,15 +97,18 @@ def after(
 def read_names(engine: Engine, access: Access) -> Sequence[str]:
     """Return the names read, with «everything» and «all of Out» spelt out."""
     known = engine.head.names if engine.head else {}
+    reads = set(access.reads)
     if access.everything:
-        return sorted({*known, *access.reads} - {"Out[*]"})
-    if "Out[*]" in access.reads:
-        return sorted({n for n in known if n.startswith("Out[")} | (access.reads - {"Out[*]"}))
-    return sorted(access.reads)
+        reads |= known.keys()
+    elif ALL_OUT in reads:
+        reads |= {n for n in known if n.startswith("Out[")}
+    return sorted(reads - {ALL_OUT})
 
 
 def version_now(engine: Engine, name: str) -> str | None:
     """Return the version of a live name, None if it is absent, UNPROVABLE if no checkpoint holds it."""
+    if name == ALL_IN:
+        return UNPROVABLE  # the history of inputs is another one in every kernel life
     variable = engine.head.names.get(name) if engine.head else None
     if variable is not None:
         return variable.version
@@ -219,7 +223,7 @@ class Present:
         return f"{component} is not what it was"
 
     def file_differs(self, mark: Json) -> str | None:
-        return changed(mark)
+        return changed(FileMark.from_json(mark))
 
     def depends_differs(self, depends: Mapping[str, str]) -> str | None:
         now = depends_digests(self.request.options.depends)
@@ -246,5 +250,3 @@ def _partition(groups: Mapping[str, str]) -> frozenset[frozenset[str]]:
     for name, group in groups.items():
         parts.setdefault(group, set()).add(name)
     return frozenset(frozenset(part) for part in parts.values())
-
-

@@ -44,9 +44,7 @@ class Replay:
         """Note what the record's attempt left behind."""
         for name in record.changed:
             if (variable := after.names.get(name)) is not None:
-                self.names[name] = Place(
-                    version=variable.version, checkpoint_id=record.checkpoint_id, seq=record.seq
-                )
+                self.names[name] = Place(version=variable.version, checkpoint_id=record.checkpoint_id, seq=record.seq)
         for name in record.deleted:
             self.names[name] = Place(version=None, checkpoint_id=record.checkpoint_id, seq=record.seq)
         for component in record.process_changed:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 from durable_nb.capture.access import code_hash
-from durable_nb.capture.files_read import FileReads
+from durable_nb.capture.files_read import FileReads, Recording
 from durable_nb.capture.namespace import Captured, NamespaceCapture
 from durable_nb.capture.process import ProcessState
 from durable_nb.config import Settings
@@ -55,7 +56,13 @@ class Watch:
     """What is observed while a body runs: the inputs found before it, and the files it opens."""
 
     inputs: inputs.Before
-    files: FileReads
+    files: Recording
+    ending: ExitStack
+
+    def end(self) -> Recording:
+        """Stop observing and return what was seen; a second call changes nothing."""
+        self.ending.close()
+        return self.files
 
 
 @dataclass(slots=True, kw_only=True)
@@ -72,6 +79,7 @@ class Engine:
     modules: Mapping[str, Any]
     new_run_id: Callable[[], str]
     observers: list[Observer] = field(default_factory=list)
+    files: FileReads = field(default_factory=FileReads)
 
     state: State = field(default_factory=State)
     run_id: str = ""
@@ -107,7 +115,7 @@ class Engine:
             return
         finally:
             if self.watch is not None:
-                self.watch.files.stop()
+                self.watch.end()
                 self.watch = None
 
     def perform(self, effect: Effect) -> Any:
@@ -212,7 +220,7 @@ class Engine:
                         "code_hash": before.code_hash,
                         "cell_id": request.cell_id,
                         "execution_count": request.execution_count,
-                        "options": options_json(request),
+                        "options": request.options.to_json(),
                         "decision": list(decision.reasons),
                     },
                     activity_id=activity_id,
@@ -221,10 +229,9 @@ class Engine:
             )[0]
         except (CheckpointError, OSError) as error:
             self._degrade("record that this cell starts, so it runs without being durable", error)
-        files = FileReads()
-        self.watch = Watch(inputs=before, files=files)
         self.process.note_cell(request.tree)
-        files.start()
+        ending = ExitStack()
+        self.watch = Watch(inputs=before, files=ending.enter_context(self.files.recording()), ending=ending)
         return Started(
             event=event,
             activity_id=activity_id,
@@ -245,7 +252,7 @@ class Engine:
     def _complete(self, request: CellRequest, decision: Decision, started: Started, outcome: BodyOutcome) -> None:
         assert self.watch is not None
         metadata = self._metadata(started)
-        files = self.watch.files.stop()
+        files = self.watch.end()
         delta, captured, process_changed = self._delta(
             started.activity_id, include=request.options.include, exclude=request.options.exclude
         )
@@ -406,18 +413,6 @@ class Engine:
 def activity_id_of(request: CellRequest) -> str:
     """Return the name, else the front end's cell id, else a hash of the source (for display and history only)."""
     return request.name or request.cell_id or f"code-{code_hash(request.transformed)[:12]}"
-
-
-def options_json(request: CellRequest) -> dict[str, Json]:
-    options = request.options
-    shown: dict[str, Json] = {}
-    for key in ("rerun", "setup", "key", "skip_if"):
-        if value := getattr(options, key):
-            shown[key] = value
-    for key in ("depends", "include", "exclude"):
-        if value := getattr(options, key):
-            shown[key] = list(value)
-    return shown
 
 
 def outputs_json(outcome: BodyOutcome) -> bytes:

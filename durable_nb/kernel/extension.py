@@ -29,7 +29,6 @@ from durable_nb.projection.duckdb import Projection
 from durable_nb.resources import oom_kills
 from durable_nb.store.process_identity import this_process
 from durable_nb.store.repository import Repository
-from durable_nb.store.signing import default_key_path
 from durable_nb.verbs import VERBS, Context, Report, run
 from durable_nb.verbs.checks import run_checks
 from durable_nb.verbs.opening import (
@@ -41,7 +40,7 @@ from durable_nb.verbs.opening import (
     open_repository,
     open_to_write,
 )
-from durable_nb.verbs.trusting import accept
+from durable_nb.verbs.trusting import accept, key_path_of
 
 __all__ = ["current_unsaved", "load", "unload"]
 
@@ -63,12 +62,7 @@ class Extension:
     detached: bool = False
 
     def context(self) -> Context:
-        key_path = Path(self.settings.key_file).expanduser() if self.settings.key_file else default_key_path()
         clock = self.engine.clock
-
-        def trust(folder: Path) -> int:
-            return accept(open_repository(self.settings, folder, clock=clock, create=False), key_path)
-
         return Context(
             folder=self.place.folder,
             repository=self.repository,
@@ -81,8 +75,8 @@ class Extension:
             prefix="%durable",
             take_lease=lambda: self.engine.workflow,
             new_run_id=self.engine.new_run_id,
-            trust=trust,
-            checks=lambda: run_checks(self.repository, self.place.folder, clock, key_path),
+            trust=lambda folder: accept(self.settings, folder),
+            checks=lambda: run_checks(self.repository, self.place.folder, clock, key_path_of(self.settings)),
         )
 
     def run_verb(self, verb: str, arguments: list[str]) -> Report:
@@ -140,9 +134,7 @@ def load(ip: Any) -> None:
         place=place,
         settings=settings,
     )
-    magics = DurableMagics(
-        ip, interceptor, verbs=tuple(VERBS), run_verb=extension.run_verb, run_sql=extension.run_sql
-    )
+    magics = DurableMagics(ip, interceptor, verbs=tuple(VERBS), run_verb=extension.run_verb, run_sql=extension.run_sql)
     extension.magics = magics
     try:
         lines = attach(engine, _identity(owner))

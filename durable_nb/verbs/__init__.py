@@ -38,9 +38,12 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
 )
 # Verbs that the interface promises and that come with later versions: refused by name, so that nobody hunts a typo.
 LATER = frozenset(
-    """checkpoint tag diff show undo redo reset fork switch export pause resume cancel terminate signal approve deny retry
-    run retain forget lineage stale refresh at recompute audit panel plot logs watch config kernel worker import push pull
-    workflow""".split()
+    {
+        *("checkpoint", "tag", "diff", "show", "undo", "redo", "reset", "fork", "switch", "export"),
+        *("pause", "resume", "cancel", "terminate", "signal", "approve", "deny", "retry", "run", "retain", "forget"),
+        *("lineage", "stale", "refresh", "at", "recompute", "audit", "panel", "plot", "logs", "watch"),
+        *("config", "kernel", "worker", "import", "push", "pull", "workflow"),
+    }
 )
 
 

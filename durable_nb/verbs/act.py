@@ -155,12 +155,14 @@ def new(context: Context, args: Arguments) -> Report:
 def verify(context: Context, args: Arguments) -> Report:
     """Check every event, manifest and chunk; `--repair` sets damaged objects aside so that the rest works."""
     found = context.repository.verify(repair=args.has("--repair"))
+    verdict = f"{len(found.problems)} problems" if found.problems else "all whole"
     lines = [
         f"{found.workflows} workflows, {found.events} events, {found.checkpoints} checkpoints, {found.chunks} chunks, "
-        f"{size_text(found.size_bytes)} read: {'all whole' if not found.problems else f'{len(found.problems)} problems'}"
+        f"{size_text(found.size_bytes)} read: {verdict}"
     ]
     rows = [
-        (p.object, p.kind, p.detail, ", ".join(p.checkpoints), "set aside" if p.repaired else "") for p in found.problems
+        (p.object, p.kind, p.detail, ", ".join(p.checkpoints), "set aside" if p.repaired else "")
+        for p in found.problems
     ]
     after = []
     if found.problems and not args.has("--repair"):

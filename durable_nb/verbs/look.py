@@ -73,7 +73,8 @@ def status(context: Context, args: Arguments) -> Report:
     if not context.workflow.writable and context.engine is not None:
         lines.append("read-only: another kernel holds this workflow, so cells run without being durable here")
     unsaved = _unsaved(context)
-    tables = [Table(columns=("cell", "state", "attempts", "skipped", "took", "checkpoint", "stored", "error"), rows=rows)]
+    columns = ("cell", "state", "attempts", "skipped", "took", "checkpoint", "stored", "error")
+    tables = [Table(columns=columns, rows=rows)]
     if unsaved:
         tables.append(
             Table(
@@ -127,9 +128,7 @@ def _unsaved(context: Context) -> list[dict[str, str]]:
             entries = context.workflow.manifest(context.state.run.head).unsaved
         except DurableError:
             entries = ()  # `verify` says what is wrong with it; status tells the rest
-    return [
-        {"name": u.name, "path": u.path, "type": u.type, "reason": u.reason, "made_by": u.made_by} for u in entries
-    ]
+    return [{"name": u.name, "path": u.path, "type": u.type, "reason": u.reason, "made_by": u.made_by} for u in entries]
 
 
 def why(context: Context, args: Arguments) -> Report:
@@ -153,7 +152,8 @@ def checkpoints(context: Context, args: Arguments) -> Report:
     """List the checkpoints, newest last, with what made them."""
     state = context.state
     head = state.run.head if state.run else None
-    rows, data = [], []
+    rows: list[Sequence[object]] = []
+    data: list[Json] = []
     for info in state.checkpoints.values():
         if info.checkpoint_id in state.deleted:
             continue
@@ -166,7 +166,7 @@ def checkpoints(context: Context, args: Arguments) -> Report:
                      "changed": info.changed, "unsaved": info.unsaved, "stored_bytes": info.stored_bytes,
                      "run_id": info.run_id, "head": info.checkpoint_id == head,
                      "damaged": info.checkpoint_id in state.corrupted})  # fmt: skip
-    lines = [f"{len(rows)} checkpoints of {context.workflow.workflow_id}; `{context.prefix} restore ID` brings one back"]
+    lines = [f"{len(rows)} checkpoints of {context.workflow.workflow_id}; `{context.prefix} restore ID` restores one"]
     columns = ("checkpoint", "at", "made by", "changed", "unsaved", "stored", "run", "")
     return Report(lines=lines, tables=[Table(columns=columns, rows=rows)], data=data)
 
@@ -224,7 +224,8 @@ def sql(context: Context, args: Arguments) -> Report:
 
 def list_workflows(context: Context, args: Arguments) -> Report:
     """List the workflows of this folder."""
-    rows, data = [], []
+    rows: list[Sequence[object]] = []
+    data: list[Json] = []
     for workflow_id in context.repository.workflow_ids():
         mine = workflow_id == context.workflow.workflow_id
         try:
@@ -247,9 +248,7 @@ def _workflow_summary(context: Context, workflow_id: str) -> tuple[str | None, i
     if workflow_id == context.workflow.workflow_id:
         state = context.state
     else:
-        workflow = context.repository.workflow(workflow_id, kernel_id="reader", owner=None)
-        state = fold(workflow.events())
-        workflow.close(release=False)
+        state = fold(context.repository.workflow(workflow_id, kernel_id="reader", owner=None).events())
     run = state.run
     if run is None:
         return None, 0, ""

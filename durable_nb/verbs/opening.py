@@ -20,6 +20,7 @@ from durable_nb.store.process_identity import this_process
 from durable_nb.store.repository import Repository
 from durable_nb.store.signing import SigningKey
 from durable_nb.store.workflow import Workflow
+from durable_nb.verbs.trusting import key_path_of, trusted
 
 __all__ = [
     "Place",
@@ -65,17 +66,19 @@ def locate(settings: Settings, *, notebook: str, cwd: Path) -> Place:
     return Place(folder=folder, workflow_id=DEFAULT, named=False)
 
 
-def open_repository(
-    settings: Settings, folder: Path, *, clock: Clock, create: bool, trust: bool = False
-) -> Repository:
+def open_repository(settings: Settings, folder: Path, *, clock: Clock, create: bool, trust: bool = False) -> Repository:
     """Open the repository in `folder` with the user's signing key."""
     if not create and not (folder / "FORMAT").is_file():
         raise RepositoryNotFound(
             f"There is no history in {folder.parent}.",
             hint="Name the notebook or its folder, or type `%load_ext durable_nb` in a notebook there to begin one.",
         )
-    key = SigningKey.load_or_create(Path(settings.key_file).expanduser() if settings.key_file else None)
-    return Repository.open(LocalFiles(folder), key=key, clock=clock, create=create, trust=trust)
+    if create:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    key = SigningKey.load_or_create(key_path_of(settings))
+    return Repository.open(
+        LocalFiles(folder), key=key, clock=clock, create=create, trust=trust, accepts=trusted(settings).accepts
+    )
 
 
 def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock: Clock) -> tuple[Workflow, str]:
@@ -97,7 +100,7 @@ def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock
         if held is None:
             return workflow, ""
         return workflow, (
-            f"durable_nb: another kernel (process {held.details.get('pid')}) already uses «{place.workflow_id}» of this "
+            f"durable_nb: another kernel (process {held.details.get('pid')}) uses «{place.workflow_id}» of this "
             f"folder, so this one is «{name}». DURABLE_NB_WORKFLOW=NAME before the kernel starts gives it a name."
         )
     assert held is not None
@@ -111,18 +114,12 @@ def all_events(repository: Repository, own: Workflow | None) -> Iterable[Event]:
         if own is not None and workflow_id == own.workflow_id:
             yield from own.events()
             continue
-        other = repository.workflow(workflow_id, kernel_id="reader", owner=None)
-        try:
-            yield from other.events()
-        finally:
-            other.close(release=False)
+        yield from repository.workflow(workflow_id, kernel_id="reader", owner=None).events()
 
 
 def open_projection(repository: Repository, folder: Path, own: Workflow | None) -> Projection:
     """Return the folder's DuckDB lens; opens nothing yet."""
-    return Projection(
-        folder / "events.duckdb", source=lambda: all_events(repository, own), files=LocalFiles(folder)
-    )
+    return Projection(folder / "events.duckdb", source=lambda: all_events(repository, own), files=LocalFiles(folder))
 
 
 def new_run_id(clock: Clock) -> str:

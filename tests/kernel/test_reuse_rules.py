@@ -1,0 +1,534 @@
+"""The rules of reuse, change and recovery, each against the small program that breaks the naive version.
+
+Every test runs real kernels: a life, a SIGKILL, the next life. Rule numbers are those of the rules page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from durable_nb.testing.lives import Lives, said, skipped
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Iterator[Lives]:
+    """A notebook whose every cell is durable."""
+    with Lives(tmp_path) as started:
+        yield started
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Callable[..., Lives]]:
+    """Start lives with settings; all are stopped in the end."""
+    started: list[Lives] = []
+
+    def start(**how: object) -> Lives:
+        started.append(Lives(tmp_path, **how))  # type: ignore[arg-type]
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.kernel.stop()
+
+
+# Rule 1: only across kernels.
+
+
+def test_rule_1_the_same_kernel_runs_a_cell_again(lives: Lives) -> None:
+    """Pressing Shift-Enter twice runs a cell twice: the person asked."""
+    lives.run("n = [0]", "n[0] += 1")
+    assert not skipped(lives.run("n[0] += 1"))
+    assert lives.value("n") == [2]
+
+
+def test_rule_1_a_later_life_skips_what_finished(lives: Lives) -> None:
+    """After a loss Run All skips the finished cells and ends in the state of the last one."""
+    cells = ["xs = []", "xs.append(1)", "total = sum(xs)"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True, True, True]
+    assert lives.value("[xs, total]") == [[1], 1]
+
+
+def test_rule_1_skip_never_runs_everything(make: Callable[..., Lives]) -> None:
+    """With skip set to never a later life runs every cell."""
+    lives = make(environ={"DURABLE_NB_SKIP": "never"})
+    lives.run("x = 1")
+    lives.kill()
+    assert not skipped(lives.run("x = 1"))
+
+
+def test_rule_1_skip_always_skips_in_the_same_life(make: Callable[..., Lives]) -> None:
+    """With skip set to always an unchanged cell is skipped in the life that ran it, too."""
+    lives = make(environ={"DURABLE_NB_SKIP": "always"})
+    lives.run("x = 1")
+    assert skipped(lives.run("x = 1"))
+
+
+def test_rule_1_after_an_explicit_restore_finished_cells_are_skipped(lives: Lives) -> None:
+    """`%durable restore CHECKPOINT` begins a new reckoning: what finished before it may stand for a cell."""
+    lives.run("x = 1", "y = x + 1")
+    head = lives.verb("status")["head"]
+    lives.run("x = 10", f"%durable restore {head}")
+    assert lives.value("[x, y]") == [1, 2]
+    assert skipped(lives.run("y = x + 1"))
+
+
+# Rule 2: which run.
+
+
+def test_rule_2_a_lost_kernel_continues_its_run(lives: Lives) -> None:
+    """After SIGKILL loading says that the kernel was lost and the namespace is back in the same run."""
+    lives.run("x = 41")
+    run = lives.verb("status")["run_id"]
+    line = lives.kill()
+    assert "was lost" in line
+    assert "c1" in line
+    assert lives.value("x") == 41
+    assert lives.verb("status")["run_id"] == run
+
+
+def test_rule_2_a_shutdown_continues_the_run(lives: Lives, tmp_path: Path) -> None:
+    """A kernel that was culled or shut down is continued as well: only a person's restart is a new beginning."""
+    lives.run("x = 41")
+    run = lives.verb("status")["run_id"]
+    lives.kernel.stop()
+    with Lives(tmp_path) as later:
+        assert "was shut down" in later.loaded
+        assert later.value("x") == 41
+        assert later.verb("status")["run_id"] == run
+
+
+def test_rule_2_a_persons_restart_is_a_fresh_run(lives: Lives) -> None:
+    """Restart & Run All stays the reproducibility check: everything runs, nothing is back, restore is offered."""
+    cells = ["x = 41", "y = x + 1"]
+    lives.run(*cells)
+    run = lives.verb("status")["run_id"]
+    line = lives.restart()
+    assert "%durable restore" in line
+    assert lives.value("'x' in globals()") is False
+    assert lives.run_all(cells) == [False, False]
+    assert lives.verb("status")["run_id"] != run
+
+
+def test_rule_2_restore_after_a_restart_continues_the_previous_run(lives: Lives) -> None:
+    """`%durable restore` after a person's restart brings the previous run back and skips its cells."""
+    cells = ["x = 41", "y = x + 1"]
+    lives.run(*cells)
+    run = lives.verb("status")["run_id"]
+    lives.restart()
+    lives.run("%durable restore")
+    assert lives.value("[x, y]") == [41, 42]
+    assert lives.verb("status")["run_id"] == run
+    assert lives.run_all(cells) == [True, True]
+
+
+def test_rule_2_on_restart_continue(make: Callable[..., Lives]) -> None:
+    """With on_restart set to continue a restart is treated like a loss."""
+    lives = make(environ={"DURABLE_NB_ON_RESTART": "continue"})
+    lives.run("x = 41")
+    lives.restart()
+    assert lives.value("x") == 41
+    assert skipped(lives.run("x = 41"))
+
+
+def test_restore_when_everything_is_back_says_so(lives: Lives) -> None:
+    """`%durable restore` after an automatic restore succeeds and says that nothing was to be done."""
+    lives.run("x = 1")
+    lives.kill()
+    assert "back already" in "".join(lives.kernel.run("%durable restore").of("display_data")[0]["data"]["text/plain"])
+
+
+# Rule 3: same cell = same code and same input versions.
+
+
+def test_rule_3_comments_and_layout_are_not_code(lives: Lives) -> None:
+    """A comment or other spacing does not make a finished cell run again; another constant does."""
+    lives.run("x = 1 + 1")
+    lives.kill()
+    assert skipped(lives.run("x = 1+1  # two"))
+    assert not skipped(lives.run("x = 1 + 2"))
+
+
+def test_rule_3_the_cell_id_does_not_matter(lives: Lives) -> None:
+    """A cell with another id, or none, is the same cell if code and inputs are the same."""
+    lives.run("x = 5", cell_id="first")
+    lives.kill()
+    assert skipped(lives.run("x = 5", cell_id="other"))
+
+
+def test_rule_3_changed_input_runs_the_cell_and_only_what_depends(lives: Lives) -> None:
+    """Editing a cell reruns it and the cells that read what it made, and no other."""
+    cells = ["a = 1", "b = 10", "c = a + 1", "d = b + 1"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(["a = 2", "b = 10", "c = a + 1", "d = b + 1"]) == [False, True, False, True]
+    assert lives.value("[a, b, c, d]") == [2, 10, 3, 11]
+
+
+def test_rule_3_two_cells_with_the_same_code(lives: Lives) -> None:
+    """Two equal cells are told apart by their inputs: each is skipped with its own result."""
+    cells = ["xs = []", "xs.append(len(xs))", "xs.append(len(xs))", "n = len(xs)"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True] * 4
+    assert lives.value("[xs, n]") == [[0, 1], 2]
+
+
+def test_rule_3_an_edited_cell_in_the_middle_sees_the_state_before_it(lives: Lives) -> None:
+    """A changed cell runs on the state that the cells above it left, not on what came after it in the last life."""
+    lives.run("xs = [1]", "xs.append(2)", "xs.append(3)")
+    lives.kill()
+    assert lives.run_all(["xs = [1]", "xs.append(20)"]) == [True, False]
+    assert lives.value("xs") == [1, 20]
+
+
+# Rule 4: what a cell reads.
+
+
+def test_rule_4_functions_are_read_through(lives: Lives) -> None:
+    """A changed global that only a called function reads makes the calling cell run."""
+    lives.run("k = 2", "def f():\n    return k * 10", "y = f()")
+    lives.kill()
+    assert lives.run_all(["k = 3", "def f():\n    return k * 10", "y = f()"]) == [False, True, False]
+    assert lives.value("y") == 30
+
+
+def test_rule_4_an_edited_function_reruns_its_callers(lives: Lives) -> None:
+    """A cell that calls a function runs again when the function's code changed."""
+    lives.run("def f():\n    return 1", "y = f()")
+    lives.kill()
+    assert lives.run_all(["def f():\n    return 2", "y = f()"]) == [False, False]
+    assert lives.value("y") == 2
+
+
+def test_rule_4_names_in_strings_are_read(lives: Lives) -> None:
+    """`df.query("a > @t")` reads `t`."""
+    lives.run("import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3]})", "t = 1", "n = len(df.query('a > @t'))")
+    lives.kill()
+    again = ["import pandas as pd\ndf = pd.DataFrame({'a': [1, 2, 3]})", "t = 2", "n = len(df.query('a > @t'))"]
+    assert lives.run_all(again) == [True, False, False]
+    assert lives.value("n") == 1
+
+
+def test_rule_4_eval_reads_everything(lives: Lives) -> None:
+    """A cell with `eval` runs again when any variable changed, and is skipped when none did."""
+    lives.run("a = 1", "b = 2", "y = eval('a')")
+    lives.kill()
+    assert lives.run_all(["a = 1", "b = 2", "y = eval('a')"]) == [True, True, True]
+    lives.kill()
+    assert lives.run_all(["a = 1", "b = 3", "y = eval('a')"]) == [True, False, False]
+
+
+def test_rule_4_a_local_module_is_read(lives: Lives) -> None:
+    """Editing a local module makes the cells that use it run again."""
+    (lives.folder / "helper_mod.py").write_text("def f():\n    return 1\n")
+    cells = ["import helper_mod", "y = helper_mod.f()", "z = 1"]
+    lives.run(*cells)
+    (lives.folder / "helper_mod.py").write_text("def f():\n    return 22\n")
+    lives.kill()
+    assert lives.run_all(cells)[1:] == [False, True]
+    assert lives.value("y") == 22
+
+
+# Rule 5: process state is input too.
+
+
+def test_rule_5_editing_a_seed_reruns_what_draws(lives: Lives) -> None:
+    """`seed(0)` edited to `seed(1)` above reruns the draw below, and not the cell that draws nothing."""
+    lives.run("import random\nrandom.seed(0)", "x = random.random()", "w = 5")
+    lives.kill()
+    assert lives.run_all(["import random\nrandom.seed(1)", "x = random.random()", "w = 5"]) == [False, False, True]
+    import random
+
+    assert lives.value("x") == random.Random(1).random()
+
+
+def test_rule_5_an_unseeded_draw_is_skipped_and_the_stream_goes_on(lives: Lives) -> None:
+    """Nothing set the stream, so a finished draw stands; the stream continues behind it as if nothing had happened."""
+    cells = ["import random", "x = random.random()", "state = hash(random.getstate())"]
+    lives.run(*cells)
+    before = lives.value("[x, state]")
+    lives.kill()
+    assert lives.run_all(cells[:2]) == [True, True]
+    assert lives.value("[x, hash(random.getstate())]") == before
+
+
+def test_rule_5_numpy_stream_comes_back(lives: Lives) -> None:
+    """The legacy numpy stream goes on where the last finished cell left it."""
+    lives.run("import numpy as np\nnp.random.seed(3)", "a = np.random.rand(2).tolist()")
+    lives.kill()
+    lives.run("b = np.random.rand(2).tolist()")
+    import numpy as np
+
+    stream = np.random.RandomState(3)
+    assert lives.value("[a, b]") == [stream.rand(2).tolist(), stream.rand(2).tolist()]
+
+
+def test_rule_5_an_effect_on_a_library_class_is_run_again(lives: Lives) -> None:
+    """`pd.DataFrame.f = …` cannot be in a delta: the cell is never skipped, and `why` says so."""
+    cells = ["import pandas as pd", "pd.DataFrame.count_all = lambda self: self.size", "x = 1"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True, False, True]
+    assert lives.value("pd.DataFrame({'a': [1, 2]}).count_all()") == 2
+    assert "outside the namespace" in " ".join(lives.verb("why 4")["reasons"] or lives.verb("events")[-1])
+
+
+def test_rule_5_the_working_folder_is_input(lives: Lives) -> None:
+    """A cell that ran in another folder is not reused in this one."""
+    lives.run("import os\nos.makedirs('sub', exist_ok=True)", "os.chdir('sub')", "here = os.path.basename(os.getcwd())")
+    lives.kill()
+    assert lives.value("here") == "sub"
+    assert lives.value("os.path.basename(os.getcwd())") == "sub"
+    assert lives.run_all(["import os\nos.makedirs('sub', exist_ok=True)", "here = os.path.basename(os.getcwd())"]) == [
+        True,
+        False,
+    ]
+
+
+# Rule 6: files read are input.
+
+
+def test_rule_6_a_changed_file_reruns_its_reader(lives: Lives) -> None:
+    """A cell that read a file runs again when its content changed, and not when only its time did."""
+    data = lives.folder / "data.txt"
+    data.write_text("1")
+    cells = ["with open('data.txt') as f:\n    x = int(f.read())", "y = x + 1"]
+    lives.run(*cells)
+    data.write_text("1")
+    lives.kill()
+    assert lives.run_all(cells) == [True, True]
+    data.write_text("2")
+    lives.kill()
+    assert lives.run_all(cells) == [False, False]
+    assert lives.value("[x, y]") == [2, 3]
+
+
+def test_rule_6_unknown_inputs_are_told(lives: Lives) -> None:
+    """A shell command's inputs cannot be seen: the skip line says so."""
+    lives.run("out = !echo hi")
+    lives.kill()
+    reply = lives.run("out = !echo hi")
+    assert skipped(reply)
+    assert "inputs it cannot see" in said(reply)
+
+
+def test_rule_6_unknown_inputs_run(make: Callable[..., Lives]) -> None:
+    """With unknown_inputs set to run such a cell runs again."""
+    lives = make(environ={"DURABLE_NB_UNKNOWN_INPUTS": "run"})
+    lives.run("out = !echo hi")
+    lives.kill()
+    assert not skipped(lives.run("out = !echo hi"))
+
+
+def test_rule_6_depends_settles_it(lives: Lives) -> None:
+    """`--depends` compares a file by content, `--key` a value, `--skip-if` a goal."""
+    (lives.folder / "in.txt").write_text("a")
+    cells = [
+        "version = 'v1'",
+        "%%durable shell --depends in.txt\nout = !cat in.txt",
+        "%%durable keyed --key version\nkeyed = 1",
+        "%%durable goal --skip-if \"__import__('os').path.exists('done')\"\nopen('done', 'w').close()",
+    ]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True, True, True, False]
+    (lives.folder / "in.txt").write_text("b")
+    lives.kill()
+    reply = [skipped(lives.run(c)) for c in ["version = 'v2'", *cells[1:3]]]
+    assert reply == [False, False, False]
+    assert "skipped" in said(lives.run(cells[3]))
+
+
+# Rule 7: changes between cells.
+
+
+def test_rule_7_what_changes_between_cells_is_committed(make: Callable[..., Lives]) -> None:
+    """Plain cells and threads change names too: before the next durable cell that is a commit of its own."""
+    lives = make(durable=False)
+    lives.run(
+        "%%durable start\nxs = []",
+        "xs.append('plain')",
+        "import threading, time\ndef grow():\n    for i in range(3):\n        xs.append(i)\n"
+        "t = threading.Thread(target=grow); t.start(); t.join(); del t",
+        "%%durable after\nn = len(xs)",
+    )
+    reasons = [c["made_by"] for c in lives.verb("checkpoints")]
+    assert reasons == ["start", "between cells", "after"]
+    lives.kill()
+    assert lives.value("[xs, n]") == [["plain", 0, 1, 2], 4]
+
+
+# Rule 8: versions come from commits.
+
+
+def test_rule_8_a_plain_cell_with_equal_content_keeps_the_version(make: Callable[..., Lives]) -> None:
+    """A plain cell that runs again and makes equal content does not make the durable cells below it run again."""
+    lives = make(durable=False)
+    cells = [
+        "rows = [{'k': i, 's': {i, -i}} for i in range(100)]\ndef double(x):\n    return 2 * x",
+        "%%durable total\ntotal = sum(double(r['k']) for r in rows)",
+    ]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [False, True]
+    assert lives.run_all([cells[0].replace("100", "101"), cells[1]]) == [False, False]
+    assert lives.value("total") == 10100
+
+
+# Rule 9: a skip must not break aliases.
+
+
+def test_rule_9_a_skip_leaves_live_objects_alone(lives: Lives) -> None:
+    """`a=[1]` · `b=a` · `d={'k':a}`: skipping any of them leaves `d['k'] is a`."""
+    cells = ["a = [1]", "b = a", "d = {'k': a}"]
+    lives.run(*cells)
+    lives.kill()
+    assert skipped(lives.run("b = a"))
+    assert lives.value("[d['k'] is a, b is a]") == [True, True]
+    assert lives.run_all(cells) == [True, True, True]
+    assert lives.value("[d['k'] is a, b is a]") == [True, True]
+    lives.run("a.append(2)")
+    assert lives.value("[d, b]") == [{"k": [1, 2]}, [1, 2]]
+
+
+def test_rule_9_a_mutating_cell_whose_object_is_shared_runs(make: Callable[..., Lives]) -> None:
+    """If a skip would have to replace an object that another live name holds, the cell runs."""
+    lives = make(durable=False)
+    lives.run("xs = [1]", "%%durable grow\nxs.append(2)")
+    lives.kill()
+    lives.run("xs = [1]\nholder = {'xs': xs}")
+    assert not skipped(lives.run("%%durable grow\nxs.append(2)"))
+    assert lives.value("[xs, holder['xs'] is xs]") == [[1, 2], True]
+
+
+def test_rule_9_aliases_survive_a_change_in_the_middle(lives: Lives) -> None:
+    """When an edited cell makes the namespace go back to the middle, names that shared an object share it again."""
+    lives.run("a = [1]", "b = a", "a.append(2)", "c = list(a)")
+    lives.kill()
+    assert lives.run_all(["a = [1]", "b = a", "b.append(9)"]) == [True, True, False]
+    assert lives.value("[a, b, a is b]") == [[1, 9], [1, 9], True]
+
+
+# Rule 10: other library versions.
+
+
+def test_rule_10_another_library_version_warns_and_keeps_the_work(lives: Lives) -> None:
+    """Work of hours is not discarded for a new library version; one line says which differ."""
+    lives.run("import numpy as np\nx = np.arange(3)")
+    lives.kernel.sigkill()
+    site = lives.folder / "sitecustomize.py"
+    site.write_text("import numpy\nnumpy.__version__ = '0.0.1'\n")
+    environ = {"PYTHONPATH": str(lives.folder)}
+    with Lives(lives.folder, environ=environ) as later:
+        assert "other versions" in later.loaded
+        assert "numpy" in later.loaded
+        assert skipped(later.run("import numpy as np\nx = np.arange(3)"))
+
+
+# Rule 11: failed, canceled and lost attempts.
+
+
+def test_rule_11_a_failed_attempt_is_never_a_hit(lives: Lives) -> None:
+    """A failed cell runs again; what it changed before it failed is committed and named by status."""
+    lives.run("xs = []")
+    assert lives.kernel.run("xs.append(1)\nraise ValueError('no')").status == "error"
+    lives.run("done = True")
+    assert [c["status"] for c in lives.verb("status")["cells"]] == ["completed", "failed", "completed"]
+    lives.kill()
+    assert lives.value("xs") == [1]
+    assert lives.kernel.run("xs.append(1)\nraise ValueError('no')").status == "error"
+
+
+def test_rule_11_a_lost_attempt_is_never_a_hit(lives: Lives) -> None:
+    """A cell that the kernel did not survive is recorded as lost, named at the next load, and runs again."""
+    lives.run("x = 1")
+    request = lives.kernel.begin("%%durable deadly\nprint('in it', flush=True)\nimport time\ntime.sleep(60)")
+    lives.kernel.wait_for_text(request, "in it")
+    line = lives.kill()
+    assert "«deadly»" in line
+    assert [c["status"] for c in lives.verb("status")["cells"]] == ["completed", "lost"]
+    assert not skipped(lives.run("%%durable deadly\nprint('in it', flush=True)"))
+
+
+# Rules 14 and 16 are about what this load needs, and rule 25 about figures.
+
+
+def test_rule_14_a_value_that_does_not_load_costs_no_other(lives: Lives) -> None:
+    """A damaged group is reported by name; everything else is back."""
+    lives.run("import os\nbig = os.urandom(3_000_000)", "other = os.urandom(2_000_000)\nn = len(other)")
+    lives.kernel.sigkill()
+    packs = sorted((lives.folder / ".durable" / "packs").rglob("*.pack"), key=lambda p: p.stat().st_mtime)
+    raw = bytearray(packs[0].read_bytes())
+    raw[len(raw) // 2] ^= 0xFF
+    packs[0].chmod(0o600)
+    packs[0].write_bytes(bytes(raw))
+    with Lives(lives.folder) as later:
+        assert "`big`" in later.loaded
+        assert later.value("[n, len(other), 'big' in globals()]") == [2_000_000, 2_000_000, False]
+
+
+def test_rule_25_inline_figures_are_recorded(lives: Lives) -> None:
+    """A figure drawn by a finished cell is shown again when the cell is skipped."""
+    cells = ["%matplotlib inline\nimport matplotlib.pyplot as plt", "plt.plot([1, 2, 3]);"]
+    lives.run(cells[0])
+    first = [o["data"]["image/png"] for o in lives.run(cells[1]).of("display_data") if "image/png" in o["data"]]
+    lives.kill()
+    lives.run(cells[0])
+    reply = lives.run(cells[1])
+    again = [o["data"]["image/png"] for o in reply.of("display_data") if "image/png" in o["data"]]
+    assert skipped(reply)
+    assert len(first) == 1
+    assert again == first
+
+
+def test_setup_cells_always_run(lives: Lives) -> None:
+    """A `--setup` cell runs in every life, so that connections are there."""
+    cell = "%%durable --setup\nimport sqlite3\ncon = sqlite3.connect(':memory:')"
+    lives.run(cell)
+    lives.kill()
+    assert not skipped(lives.run(cell))
+    assert lives.value("con.execute('select 1').fetchone()[0]") == 1
+
+
+def test_a_cell_that_made_an_unsavable_name_runs_again(lives: Lives) -> None:
+    """What a checkpoint cannot hold is made again by Run All instead of being missing."""
+    cells = ["import sqlite3\ncon = sqlite3.connect(':memory:')", "x = 1"]
+    lives.run(*cells)
+    assert "`con`" in lives.kill()
+    assert lives.run_all(cells) == [False, True]
+
+
+def test_a_file_handle_left_over_does_not_cost_the_skip(lives: Lives) -> None:
+    """`with open(…) as f` leaves a closed file named `f` behind; its cell and the next one are skipped all the same."""
+    cells = [
+        "with open('a.txt', 'w') as f:\n    n = f.write('x')",
+        "with open('b.txt', 'w') as f:\n    n = f.write('y')",
+    ]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True, True]
+
+
+def test_rerun_runs_a_finished_cell(lives: Lives) -> None:
+    """`--rerun` runs whatever would be skipped."""
+    lives.run("%%durable a\nx = 1")
+    lives.kill()
+    assert not skipped(lives.run("%%durable a --rerun\nx = 1"))
+
+
+def test_results_and_outputs_of_skipped_cells(lives: Lives) -> None:
+    """A skipped cell shows all its outputs again in order and its value is `Out[n]` and `_`."""
+    cell = "print('one')\nimport sys; print('two', file=sys.stderr)\n6 * 7"
+    first = lives.run(cell)
+    lives.kill()
+    again = lives.run(cell)
+    kinds = [(o["output_type"], o.get("text")) for o in again.outputs if o["output_type"] != "display_data"]
+    assert [(o["output_type"], o.get("text")) for o in first.outputs] == kinds
+    assert again.result == "42"
+    assert lives.value("_") == 42
+    assert lives.value(f"Out[{again.execution_count}]") == 42
