@@ -82,13 +82,13 @@ def _reach(workflow: Workflow, reachable: set[str]) -> set[str]:
     for info in workflow.checkpoints():
         try:
             # A delta's ancestors up to its keyframe are kept as well, so bodies name together all that is needed.
-            reachable |= chunks_of(workflow.body(info.id))
+            reachable.update(chunks_of(workflow.body(info.id)))
         except Integrity:
             if not info.corrupted:
                 raise
             continue  # It was reported and marked; what cannot be read keeps nothing.
         named.add(workflow.location(info.id).manifest)
-    reachable |= workflow.attached_chunks().keys()
+    reachable.update(workflow.attached_chunks())
     return named
 
 
