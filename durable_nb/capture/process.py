@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from durable_nb.capture.process_libs import library_trackers
 from durable_nb.capture.process_modules import Imports, LocalModules
+from durable_nb.capture.process_partial import open_figures, partial_losses
 from durable_nb.capture.process_stdlib import Environ, stdlib_trackers
 from durable_nb.model import Json, Unsaved
 
@@ -118,7 +119,16 @@ class ProcessState:
         found = [item for slot in self._slots.values() for item in slot.lost]
         found += self._modules.reported()
         found += self._environ.reported()
+        found += open_figures()
         return found + list(self._broken.values())
+
+    def partial(self, namespace: Mapping[str, Any]) -> list[Unsaved]:
+        """Return what variables lose although they are stored, such as the event callbacks of a figure."""
+        return partial_losses(namespace)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all components that there can be, in the order of restoring."""
+        return tuple(self._slots)
 
     def touched(self, name: str) -> bool:
         """Tell whether a component changed since the extension was loaded or the last restore."""

@@ -383,12 +383,14 @@ class Backend(_Library):
         backend = dict.__getitem__(sys.modules["matplotlib"].rcParams, "backend")
         if not isinstance(backend, str):
             return ""
-        return "inline" if backend.lower().endswith(("backend_inline", "inline")) else backend
+        if backend.lower().endswith("inline"):
+            return "inline"
+        return backend if backend.startswith("module://") else backend.lower()
 
     def base(self, mark: Any) -> Any:
         # A kernel is started with MPLBACKEND naming the inline backend; that pyplot took it up still has to be told,
         # or the first figure of the new kernel would appear one cell late.
-        return "" if mark == "inline" or os.environ.get("MPLBACKEND", "") != mark else mark
+        return "" if mark == "inline" or os.environ.get("MPLBACKEND", "").lower() != mark else mark
 
     def dump(self, mark: Any) -> Json:
         return {"backend": mark}
