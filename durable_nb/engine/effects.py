@@ -65,8 +65,9 @@ class CellOptions:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> CellOptions:
-        scalars: dict[str, Any] = {key: data[key] for key in _SCALARS if key in data}
-        return cls(**scalars, **{key: tuple(data[key]) for key in _LISTS if key in data})
+        given: dict[str, Any] = {key: data[key] for key in _SCALARS if key in data}
+        given.update({key: tuple(data[key]) for key in _LISTS if key in data})
+        return cls(**given)
 
 
 _SCALARS = ("rerun", "setup", "key", "skip_if")

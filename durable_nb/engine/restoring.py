@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from durable_nb.capture.namespace import Staged
+from durable_nb.capture.staging import Staged
 from durable_nb.engine import processes
 from durable_nb.engine.processes import GUI
 from durable_nb.engine.words import clock_text, duration_text
@@ -171,7 +171,7 @@ def settle(engine: Engine) -> None:
 
 
 def _refuse_incomplete(staged: Staged, wanted: Sequence[str]) -> None:
-    lost = [u for u in staged.missing if u.name in wanted]
+    lost = [u for u in staged.unsaved if u.name in wanted]
     if lost:
         raise RestoreError(
             f"`{lost[0].name}` as the skipped cells left it cannot be loaded ({lost[0].reason}); nothing changed.",
@@ -239,7 +239,7 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, delete_ot
     engine.head = manifest
     engine.capture.adopt(manifest, [n for n in staged.values if n in manifest.names])
     engine.attached_process = _live_digests(engine)
-    engine.missing = (*manifest.unsaved, *staged.missing, *lost)
+    engine.missing = (*manifest.unsaved, *staged.unsaved, *lost)
     warnings = version_warnings(engine, manifest)
     if engine.writable:
         engine.append(

@@ -14,7 +14,7 @@ from typing import Any
 
 from durable_nb.capture.access import code_hash
 from durable_nb.capture.files_read import FileReads, Recording
-from durable_nb.capture.namespace import Captured, NamespaceCapture
+from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
 from durable_nb.config import Settings
 from durable_nb.engine import decisions, inputs, processes, restoring
@@ -253,7 +253,7 @@ class Engine:
         assert self.watch is not None
         metadata = self._metadata(started)
         files = self.watch.end()
-        delta, captured, process_changed = self._delta(
+        delta, process_changed = self._delta(
             started.activity_id, include=request.options.include, exclude=request.options.exclude
         )
         found = inputs.after(self, request, self.watch.inputs, files, process_changed)
@@ -267,7 +267,7 @@ class Engine:
             )
         )[0]  # fmt: skip
         payload = {
-            **self._commit_payload(captured, delta, process_changed),
+            **self._commit_payload(delta, process_changed),
             "name": request.name,
             "execution_count": request.execution_count,
             "inputs": found.to_json(),
@@ -282,7 +282,7 @@ class Engine:
             correlation={"parent_event": event.event_id},
         )
         attachments = {"outputs": outputs_json(outcome)} if outcome.outputs else {}
-        self._commit_captured(draft, delta, captured, attachments)
+        self._commit_delta(draft, delta, attachments)
 
     def _fail(self, request: CellRequest, started: Started, outcome: BodyOutcome) -> None:
         error = outcome.error
@@ -318,7 +318,7 @@ class Engine:
 
     def _delta(
         self, made_by: str, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
-    ) -> tuple[Delta, Captured, list[str]]:
+    ) -> tuple[Delta, list[str]]:
         """Return what is different from the head: the namespace, and the state of the process around it."""
         execution_count = self._note_cells()
         checkpoint_id = self.workflow.next_checkpoint_id()
@@ -335,7 +335,7 @@ class Engine:
             unsaved=unsaved,
             versions=self._new_versions(),
         )
-        return delta, captured, sorted(process)
+        return delta, sorted(process)
 
     def process_delta(self) -> dict[str, Json]:
         """Return the components of process state that differ from the head (or, unset so far, from the load)."""
@@ -354,7 +354,7 @@ class Engine:
                 found[name] = version
         return {name: version for name, version in found.items() if known.get(name) != version}
 
-    def _commit_payload(self, captured: Captured, delta: Delta, process_changed: Sequence[str]) -> dict[str, Json]:
+    def _commit_payload(self, delta: Delta, process_changed: Sequence[str]) -> dict[str, Json]:
         known = {(u.name, u.path) for u in self.head.unsaved} if self.head else set()
         changed = [
             {"name": name, "type": v.type, "size_bytes": v.size_bytes, "version": v.version}
@@ -374,12 +374,9 @@ class Engine:
             payload["sources"] = dict(self.sources)
         return payload
 
-    def _commit_captured(
-        self, draft: EventDraft, delta: Delta, captured: Captured, attachments: Mapping[str, bytes]
-    ) -> None:
+    def _commit_delta(self, draft: EventDraft, delta: Delta, attachments: Mapping[str, bytes]) -> None:
         self.commit(draft, delta, attachments=attachments)
-        # Only now is the store's word the baseline: after a failed commit the next one must find the same changes.
-        self.capture.committed(captured)
+        # Only now: after a failed commit the next one has to tell of the same cells.
         self.cells.clear()
         self.sources.clear()
 
@@ -387,12 +384,11 @@ class Engine:
         """Commit what changed while no durable cell ran; None if nothing did."""
         if self.replay:
             return None  # nothing has really run since the load, and the live names are not where the places are
-        delta, captured, process_changed = self._delta(reason)
+        delta, process_changed = self._delta(reason)
         if not (delta.names or delta.process or self._unsaved_differs(delta.unsaved)) and reason == "outside":
-            self.capture.committed(captured)
             return None
-        payload = {**self._commit_payload(captured, delta, process_changed), "reason": reason}
-        self._commit_captured(self.draft("CheckpointCompleted", payload), delta, captured, {})
+        payload = {**self._commit_payload(delta, process_changed), "reason": reason}
+        self._commit_delta(self.draft("CheckpointCompleted", payload), delta, {})
         return delta.checkpoint_id
 
     def _unsaved_differs(self, unsaved: Sequence[Unsaved]) -> bool:

@@ -115,7 +115,7 @@ def load(ip: Any) -> None:
         shell=shell,
         clock=clock,
         settings=settings,
-        capture=NamespaceCapture(ip.user_ns, hidden=shell.hidden, out=shell.outs),
+        capture=NamespaceCapture(ip.user_ns, hidden=shell.hidden, out=lambda: _results(shell)),
         process=ProcessState(enable_backend=lambda name: shell.enable_backend(name)),
         kernel_id=kernel_id,
         modules=sys.modules,
@@ -173,6 +173,11 @@ def _kernel_id(owner: Owner) -> str:
     """Return the same id for the same process, so that unloading and loading again is one kernel life."""
     text = f"{owner.host}\0{owner.boot_id}\0{owner.pid}\0{owner.process_start}"
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _results(shell: IPythonShell) -> dict[str, object]:
+    """Return the entries of `Out` under the names that checkpoints know them by."""
+    return {f"Out[{n}]": value for n, value in shell.outs().items()}
 
 
 def _identity(owner: Owner) -> dict[str, Json]:

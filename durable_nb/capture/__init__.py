@@ -1,0 +1,1 @@
+"""What the namespace holds: found, grouped, pickled, proved, and brought back."""

@@ -1,0 +1,1 @@
+"""Public fakes and oracles for tests: a simulated disk, a clock by hand, real kernels, invariants."""
