@@ -1,0 +1,87 @@
+# Every target sets itself up: a virtual environment in .venv, the packages of pyproject.toml, nothing else.
+#   make demo     a crash shown and survived            make test     lint, types, all tests, the notebooks
+#   make nightly  the long forms of the tests           make bench    figures, no pass or fail
+# Another Python than the first of python3.13 … python3: PYTHON=python3.12 make test
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+# One recipe at a time: tests that measure time share the machine with nothing of ours.
+.NOTPARALLEL:
+
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := .make
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest
+# Tests of one file share fixtures, so a file stays in one worker.
+SPREAD := -n $(WORKERS) --dist loadfile
+SHORT := -m "not nightly"
+DIRS = $(wildcard $(addprefix tests/,$(1)))
+FIND_PYTHON = for p in "$${PYTHON:-}" python3.13 python3.12 python3.11 python3; do \
+	  if [ -n "$$p" ] && "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo "$$p"; exit 0; fi; \
+	done; echo "durable_nb needs Python 3.11 or newer: PYTHON=/path/to/python make …" >&2; exit 1
+
+.PHONY: help demo test lint types unit property faults kernel compat notebooks bench nightly clean
+
+help:
+	@sed -n '2,5s/^# \{0,1\}//p' Makefile
+
+$(STAMPS)/venv:
+	@mkdir -p $(STAMPS)
+	[ -x $(BIN)/python ] || "$$($(FIND_PYTHON))" -m venv $(VENV)
+	@touch $@
+
+$(STAMPS)/demo: $(STAMPS)/venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[notebooks]'
+	@touch $@
+
+$(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: $(STAMPS)/demo
+	$(BIN)/durable-nb demo notebooks/quickstart.ipynb
+
+test: lint types $(STAMPS)/dev
+	$(PYTEST) $(SHORT) $(SPREAD) --ignore=tests/kernel --ignore=tests/benchmarks tests
+	$(PYTEST) $(SHORT) tests/kernel
+	$(MAKE) notebooks
+
+lint: $(STAMPS)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/codespell
+	$(BIN)/interrogate --quiet tests
+
+types: $(STAMPS)/dev
+	$(BIN)/mypy
+
+unit: $(STAMPS)/dev
+	$(PYTEST) $(SHORT) $(SPREAD) $(call DIRS,unit contract zoo)
+
+property faults compat: $(STAMPS)/dev
+	$(PYTEST) $(SHORT) $(SPREAD) $(call DIRS,$@)
+
+kernel: $(STAMPS)/dev
+	$(PYTEST) $(SHORT) tests/kernel
+
+# Each notebook gets data of its own in a fresh folder; otherwise a second run would continue the first and skip.
+notebooks: $(STAMPS)/dev
+	for notebook in notebooks/*.ipynb; do \
+	  data=$$(mktemp -d); \
+	  DURABLE_NB_DIR="$$data/durable" DURABLE_NB_KEY_FILE="$$data/key" \
+	    $(PYTEST) -p no:xdist --nbval --nbval-sanitize-with notebooks/sanitize.cfg "$$notebook"; \
+	  rm -rf "$$data"; \
+	done
+
+bench: $(STAMPS)/dev
+	for file in tests/benchmarks/bench_*.py; do $(BIN)/python "$$file"; done
+
+nightly: lint types $(STAMPS)/dev
+	NIGHTLY=1 $(PYTEST) -m "" --timeout 3600 --ignore=tests/benchmarks tests
+	$(MAKE) notebooks
+
+clean:
+	rm -rf $(VENV) $(STAMPS) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
