@@ -71,7 +71,7 @@ class IPythonShell:
         inputs: dict[str, Json] = {}
         for n in range(1, len(history.input_hist_raw)):
             raw = history.input_hist_raw[n]
-            if self._told_inputs.get(n) != raw:
+            if self._told_inputs.get(n, "") != raw:
                 self._told_inputs[n] = raw
                 inputs[str(n)] = [raw, history.input_hist_parsed[n]]
         return {"execution_count": self._shell.execution_count, "inputs": inputs}
@@ -132,6 +132,10 @@ class IPythonShell:
             self._shell.compile._filename_map.setdefault(name, number)
             self._told_sources.add((name, number))
 
+    def transform(self, source: str) -> str:
+        """Return a cell's body as plain Python, the way IPython would run it."""
+        return str(self._shell.transform_cell(source))
+
     # What a person sees
 
     def emit(self, outputs: Sequence[Output]) -> None:
@@ -188,9 +192,13 @@ class IPythonShell:
                 problems.append(f"%matplotlib inline is not in force again: {error}")
         return problems
 
+    def enable_backend(self, name: str) -> None:
+        """Do what `%matplotlib NAME` does, and print nothing."""
+        self._shell.enable_matplotlib(name)
+
     def _restore_inline(self, wanted: Mapping[str, Json]) -> None:
         # Wiring the backend up now, before any cell draws, is what makes the first figure appear in its own cell.
-        self._shell.enable_matplotlib("inline")
+        self.enable_backend("inline")
         inline = sys.modules["matplotlib_inline.backend_inline"]
         config = inline.InlineBackend.instance(parent=self._shell)
         config.figure_formats = set(wanted["figure_formats"])
