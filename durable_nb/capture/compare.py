@@ -1,0 +1,245 @@
+"""Say whether two values are the same by type, content and aliases, and if not, where they first differ.
+
+Called when a cell ran again, to keep versions whose content is the same, and by tests as the oracle of a restore;
+changes nothing. Not a comparison of pickles: those differ for equal values and agree for different ones.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import types
+from collections.abc import Sequence
+from typing import Any, Final
+
+from durable_nb.capture.compare_parts import ATOMS, Incomparable, Parts, atom_key, is_pandas, parts
+
+__all__ = ["difference"]
+
+_SHOWN: Final = 60
+_SHAPE_LIMIT: Final = 200
+
+# A path is a chain of links to the value above; spelt out only when it is shown.
+_Path = tuple[Any, Any] | None
+
+
+def _spell(path: _Path) -> str:
+    links: list[str] = []
+    while path is not None:
+        path, label = path
+        if not isinstance(label, tuple):
+            links.append(f".<{label}>")
+        elif label[0] in ("attribute", "variable"):
+            links.append(f".{label[1]}")
+        elif label[0] in ("item", "base"):
+            links.append(f"[{label[1]}]")
+        elif label[0] == "key":
+            links.append(f".<key {label[1]}>")
+        else:
+            links.append(f"[{_show(label[1])}]")
+    return "value" + "".join(reversed(links))
+
+
+def _show(value: Any) -> str:
+    """Show an atom; of anything else only the type, since its repr is the user's code."""
+    if type(value) in ATOMS:
+        text = repr(value) if not isinstance(value, int) or abs(value) < 10**30 else "a large number"
+        return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return f"<{type(value).__name__}>"
+
+
+def _shape(value: Any) -> str:
+    """Return a digest of the first levels of a value, the same for equal values, to pair elements of sets."""
+    digest, seen = hashlib.sha256(), dict[int, tuple[int, Any]]()
+    todo: list[Any] = [value]
+    while todo and len(seen) < _SHAPE_LIMIT:
+        item = todo.pop()
+        digest.update(f"{type(item).__module__}.{type(item).__qualname__}".encode())
+        if type(item) in ATOMS:
+            digest.update(repr(atom_key(item)).encode("utf-8", "surrogatepass"))
+            continue
+        if id(item) in seen:
+            digest.update(f"again {seen[id(item)][0]}".encode())
+            continue
+        seen[id(item)] = (len(seen), item)
+        if isinstance(item, type):
+            digest.update(item.__qualname__.encode())
+            continue
+        try:
+            taken = parts(item)
+        except Incomparable:
+            continue
+        digest.update(repr(taken.head).encode("utf-8", "surrogatepass"))
+        if not taken.unordered:
+            todo.extend(child for _, child in reversed(taken.children))
+        elif all(type(child) in ATOMS for _, child in taken.children):
+            digest.update(repr(sorted(map(repr, (atom_key(c) for _, c in taken.children)))).encode("utf-8", "replace"))
+    return digest.hexdigest()
+
+
+def _ordered(taken: Parts) -> list[tuple[Any, Any]]:
+    """Return the elements of a set in an order that depends on their contents only."""
+    keyed = []
+    for label, child in taken.children:
+        is_atom = type(child) in ATOMS
+        keyed.append((f"{type(child).__name__}:{atom_key(child)!r}" if is_atom else "~" + _shape(child), label, child))
+    return [(label, child) for _, label, child in sorted(keyed, key=lambda k: k[0])]
+
+
+def _span(array: Any) -> tuple[int, int]:
+    start = end = array.__array_interface__["data"][0]
+    for length, stride in zip(array.shape, array.strides, strict=True):
+        if length == 0:
+            return (start, start)
+        if stride < 0:
+            start += (length - 1) * stride
+        else:
+            end += (length - 1) * stride
+    return (start, end + array.itemsize)
+
+
+def _overlaps(arrays: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return for each array which memory it lies in, numbered by first appearance, and where in it."""
+    spans = [_span(a) for a in arrays]
+    order = sorted(range(len(spans)), key=lambda i: spans[i])
+    block: list[tuple[int, int]] = [(0, 0)] * len(spans)
+    start, end, members = 0, -1, list[int]()
+    blocks: list[tuple[int, list[int]]] = []
+    for i in order:
+        if spans[i][0] >= end or spans[i][0] == spans[i][1]:
+            members = []
+            blocks.append((spans[i][0], members))
+            end = spans[i][1]
+        members.append(i)
+        end = max(end, spans[i][1])
+    blocks.sort(key=lambda b: min(b[1]))
+    for number, (start, inside) in enumerate(blocks):
+        for i in inside:
+            data = arrays[i].__array_interface__["data"][0]
+            block[i] = (number, data - start if len(inside) > 1 else 0)
+    return block
+
+
+class _Walk:
+    """One comparison: what has been paired so far, and what is still to be looked at."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._todo: list[tuple[Any, Any, _Path, bool]] = []
+        # Which object of the one side stands for which of the other; the objects are kept so that ids stay theirs.
+        self._there: dict[int, int] = {}
+        self._back: dict[int, int] = {}
+        self._pairs: set[tuple[int, int]] = set()
+        self._kept: list[Any] = []
+        self._arrays: list[tuple[Any, Any, _Path]] = []
+
+    def run(self, a: Any, b: Any) -> str | None:
+        self._todo.append((a, b, None, False))
+        count = 0
+        while self._todo:
+            x, y, path, inside = self._todo.pop()
+            count += 1
+            if count > self._limit:
+                return f"there are more than {self._limit} objects, too many to compare"
+            if (found := self._compare(x, y, path, inside)) is not None:
+                return found
+        return self._memory()
+
+    def _compare(self, x: Any, y: Any, path: _Path, inside: bool) -> str | None:
+        kind = type(x)
+        if kind in ATOMS:
+            if kind is not type(y) or (x is not y and atom_key(x) != atom_key(y)):
+                return f"{_spell(path)} is {_show(x)} on one side and {_show(y)} on the other"
+            return None
+        if (found := self._types(x, y, path)) is not None:
+            return found
+        pair = (id(x), id(y))
+        if pair in self._pairs:
+            return None
+        if x is y and self._is_landmark(x):
+            return None
+        try:
+            one, two = parts(x), parts(y)
+        except Incomparable as error:
+            if x is y:
+                return self._pair(x, y, path)
+            return f"{_spell(path)} ({kind.__name__}) cannot be compared: {error}"
+        if one.shared and not inside and (found := self._pair(x, y, path)) is not None:
+            return found
+        self._pairs.add(pair)
+        self._kept.append((x, y, one, two))
+        return self._parts(x, one, two, path, inside)
+
+    def _types(self, x: Any, y: Any, path: _Path) -> str | None:
+        one, two = type(x), type(y)
+        if one is two:
+            return None
+        same_name = (one.__module__, one.__qualname__) == (two.__module__, two.__qualname__)
+        if not same_name or type(y) in ATOMS:
+            return f"{_spell(path)} is of type {one.__qualname__} on one side and {two.__qualname__} on the other"
+        # After a load, a class of the notebook may be another object with the same definition.
+        self._todo.append((one, two, (path, "type"), False))
+        return None
+
+    @staticmethod
+    def _is_landmark(x: Any) -> bool:
+        """Tell whether an object that both sides have in common need not be entered."""
+        return isinstance(x, (type, types.ModuleType, types.BuiltinFunctionType))
+
+    def _pair(self, x: Any, y: Any, path: _Path) -> str | None:
+        there, back = self._there.setdefault(id(x), id(y)), self._back.setdefault(id(y), id(x))
+        self._kept.append((x, y))
+        if there != id(y) or back != id(x):
+            return f"{_spell(path)} ({type(x).__name__}) is shared with another place on one side only"
+        return None
+
+    def _parts(self, x: Any, one: Parts, two: Parts, path: _Path, inside: bool) -> str | None:
+        name = type(x).__name__
+        if one.head != two.head:
+            if len(one.head) == len(two.head) == 1 and isinstance(one.head[0], int) and name != "bytearray":
+                return f"{_spell(path)} ({name}) has {one.head[0]} parts on one side and {two.head[0]} on the other"
+            return f"{_spell(path)} ({name}) is not the same on both sides"
+        if len(one.children) != len(two.children):
+            counts = f"{len(one.children)} parts on one side and {len(two.children)} on the other"
+            return f"{_spell(path)} ({name}) has {counts}"
+        for array, other in zip(one.arrays, two.arrays, strict=True):
+            if not array.dtype.hasobject and not _same_bytes(array, other):
+                return f"{_spell(path)} (array) holds other numbers"
+            if not inside:
+                self._arrays.append((array, other, path))
+        # Tables share and copy their insides as they like; only objects held in their cells may be shared on purpose.
+        within = (inside or is_pandas(x)) and not one.arrays
+        left, right = (_ordered(one), _ordered(two)) if one.unordered else (one.children, two.children)
+        todo = self._todo
+        for (label, child), (other_label, other) in zip(reversed(left), reversed(right), strict=True):
+            if label != other_label and isinstance(label, tuple) and label[0] == "attribute":
+                return f"{_spell(path)} ({name}) has the attribute {label[1]} on one side only"
+            todo.append((child, other, (path, label), within))
+        return None
+
+    def _memory(self) -> str | None:
+        if len(self._arrays) < 2:
+            return None
+        one = _overlaps([a for a, _, _ in self._arrays])
+        two = _overlaps([b for _, b, _ in self._arrays])
+        for (_, _, path), left, right in zip(self._arrays, one, two, strict=True):
+            if left != right:
+                return f"{_spell(path)} (array) shares memory with another array on one side only"
+        return None
+
+
+def _same_bytes(a: Any, b: Any) -> bool:
+    if a.size == 0:
+        return True
+    numpy = sys.modules["numpy"]
+    one, two = (numpy.ascontiguousarray(v).reshape(-1).view(numpy.uint8) for v in (a, b))
+    return bool(numpy.array_equal(one, two))
+
+
+def difference(a: Any, b: Any, *, limit: int = 5_000_000) -> str | None:
+    """Return None if two values are the same, else where they first differ, in one sentence.
+
+    The same means: same types (classes of the notebook: same name and definition), same content, same order in
+    dicts, and the same objects shared at the same places. More than `limit` objects count as different.
+    """
+    return _Walk(limit).run(a, b)
