@@ -137,6 +137,7 @@ class ChunkStore:
         self._files = files
         self._packs: dict[str, tuple[Entry, ...]] = {}
         self._index: dict[Digest, list[Entry]] = {}
+        self._writes = False
         self.torn: dict[str, str] = {}  # pack: what is wrong with its frame
 
     def __contains__(self, digest: object) -> bool:
@@ -148,8 +149,9 @@ class ChunkStore:
         return self._packs
 
     def refresh(self, *, durable: bool) -> None:
-        """Learn the packs that are there now; with `durable` make sure first that their names will stay."""
-        if durable:
+        """Learn the packs that are there now; with `durable`, and ever after, make sure first that they will stay."""
+        self._writes |= durable
+        if self._writes:
             # A pack whose writer was killed before its folder sync is visible and may still vanish; a commit that
             # reuses its chunks would vanish in part with it.
             self._files.sync_folder(PACKS)

@@ -19,7 +19,7 @@ from durable_nb.store.workflow import Workflow
 from durable_nb.testing.clock import ManualClock
 from durable_nb.testing.invariants import Content
 
-__all__ = ["KEY", "NOTEBOOK", "Scenario", "delta_of", "open_repository", "owner", "randbytes"]
+__all__ = ["KEY", "NOTEBOOK", "Scenario", "delta_of", "newest", "open_repository", "owner", "randbytes"]
 
 NOTEBOOK = "analysis.ipynb"
 KEY = SigningKey(b"a key for tests, 32 bytes long ..")
@@ -112,7 +112,7 @@ class Scenario:
         self._attempts += 1
         started = EventDraft(event_type="ActivityStarted", run_id="r1", activity_id="cell", attempt=self._attempts)
         self.attempt(lambda: workflow.append([started]))
-        delta = delta_of(workflow, changes)
+        delta = delta_of(workflow, changes, parent=newest(workflow))
         after = self.content(workflow) | {(name,): value for name, value in changes.items() if value is not None}
         for name, value in changes.items():
             if value is None:
@@ -145,10 +145,14 @@ class Scenario:
         self.attempt(lambda: repository.gc(owner=owner(self.kernels)))
 
 
-def delta_of(workflow: Workflow, changes: Mapping[str, tuple[bytes, Sequence[bytes | bytearray]] | None]) -> Delta:
-    """Build the delta of a cell that changes these variables of the newest checkpoint."""
+def delta_of(
+    workflow: Workflow,
+    changes: Mapping[str, tuple[bytes, Sequence[bytes | bytearray]] | None],
+    *,
+    parent: CheckpointId | None,
+) -> Delta:
+    """Build the delta of a cell that changes these variables of `parent`."""
     checkpoint_id = workflow.next_checkpoint_id()
-    kept = workflow.checkpoints()
     names: dict[str, Variable | None] = {}
     groups = []
     for name, value in changes.items():
@@ -161,9 +165,15 @@ def delta_of(workflow: Workflow, changes: Mapping[str, tuple[bytes, Sequence[byt
         groups.append(GroupData(group_id=group_id, names=(name,), codec="pickle", pickle=value[0], buffers=buffers))
     return Delta(
         checkpoint_id=checkpoint_id,
-        parent=kept[-1].id if kept else None,
+        parent=parent,
         names=names,
         groups=groups,
         process={"cwd": f"/{checkpoint_id}"},
-        shell={"execution_count": len(kept)},
+        shell={"execution_count": int(checkpoint_id[1:])},
     )
+
+
+def newest(workflow: Workflow) -> CheckpointId | None:
+    """Return the newest checkpoint, None when there is none."""
+    kept = workflow.checkpoints()
+    return kept[-1].id if kept else None

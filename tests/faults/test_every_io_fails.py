@@ -13,7 +13,7 @@ from durable_nb.errors import CheckpointError, DurableError
 from durable_nb.model import EventDraft
 from durable_nb.testing import invariants
 from durable_nb.testing.recovery import check_promises, check_recovery
-from durable_nb.testing.scenario import NOTEBOOK, Scenario, delta_of, open_repository
+from durable_nb.testing.scenario import NOTEBOOK, Scenario, delta_of, newest, open_repository
 from durable_nb.testing.simfiles import SimFiles
 
 ERRORS = [errno.ENOSPC, errno.EIO]
@@ -75,7 +75,7 @@ def test_a_failed_commit_leaves_everything_as_it_was_and_the_next_succeeds() -> 
         workflow = life.open(open_repository(files))
         life.commit(workflow, {"a": (b"one", ())})
         buffer = bytearray(content)
-        delta = delta_of(workflow, {"x": (b"pickle", (buffer,))})
+        delta = delta_of(workflow, {"x": (b"pickle", (buffer,))}, parent=newest(workflow))
         events = list(workflow.events())
         files.fail_at(n, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
         error = failure_of(lambda workflow=workflow, delta=delta: workflow.commit(draft, delta))
