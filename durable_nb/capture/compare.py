@@ -17,7 +17,10 @@ from durable_nb.capture.compare_parts import ATOMS, Incomparable, Parts, atom_ke
 __all__ = ["difference"]
 
 _SHOWN: Final = 60
+_LINKS: Final = 24
 _SHAPE_LIMIT: Final = 200
+# Atoms for which Python's own `==` says it all once the types are the same.
+_EXACT: Final = frozenset({int, str, bytes, bool, type(None)})
 
 # A path is a chain of links to the value above; spelt out only when it is shown.
 _Path = tuple[Any, Any] | None
@@ -37,7 +40,10 @@ def _spell(path: _Path) -> str:
             links.append(f".<key {label[1]}>")
         else:
             links.append(f"[{_show(label[1])}]")
-    return "value" + "".join(reversed(links))
+    links.reverse()
+    if len(links) > _LINKS:
+        links[_LINKS // 2 : -_LINKS // 2] = ["…"]
+    return "value" + "".join(links)
 
 
 def _show(value: Any) -> str:
@@ -125,6 +131,7 @@ class _Walk:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._count = 0
         self._todo: list[tuple[Any, Any, _Path, bool]] = []
         # Which object of the one side stands for which of the other; the objects are kept so that ids stay theirs.
         self._there: dict[int, int] = {}
@@ -135,11 +142,10 @@ class _Walk:
 
     def run(self, a: Any, b: Any) -> str | None:
         self._todo.append((a, b, None, False))
-        count = 0
         while self._todo:
             x, y, path, inside = self._todo.pop()
-            count += 1
-            if count > self._limit:
+            self._count += 1
+            if self._count > self._limit:
                 return f"there are more than {self._limit} objects, too many to compare"
             if (found := self._compare(x, y, path, inside)) is not None:
                 return found
@@ -148,7 +154,11 @@ class _Walk:
     def _compare(self, x: Any, y: Any, path: _Path, inside: bool) -> str | None:
         kind = type(x)
         if kind in ATOMS:
-            if kind is not type(y) or (x is not y and atom_key(x) != atom_key(y)):
+            if kind is not type(y):
+                return (
+                    f"{_spell(path)} is of type {kind.__qualname__} on one side and {type(y).__qualname__} on the other"
+                )
+            if x is not y and atom_key(x) != atom_key(y):
                 return f"{_spell(path)} is {_show(x)} on one side and {_show(y)} on the other"
             return None
         if (found := self._types(x, y, path)) is not None:
@@ -156,6 +166,10 @@ class _Walk:
         pair = (id(x), id(y))
         if pair in self._pairs:
             return None
+        if kind is list or kind is tuple:
+            return self._sequence(x, y, path, inside)
+        if kind is dict:
+            return self._dict(x, y, path, inside)
         if x is y and self._is_landmark(x):
             return None
         try:
@@ -169,6 +183,48 @@ class _Walk:
         self._pairs.add(pair)
         self._kept.append((x, y, one, two))
         return self._parts(x, one, two, path, inside)
+
+    # Lists, tuples and dicts are what there is most of: compared in place, atoms without being queued.
+
+    def _sequence(self, x: Any, y: Any, path: _Path, inside: bool) -> str | None:
+        if type(x) is list and not inside and (found := self._pair(x, y, path)) is not None:
+            return found
+        self._pairs.add((id(x), id(y)))
+        self._kept.append((x, y))
+        if len(x) != len(y):
+            return f"{_spell(path)} ({type(x).__name__}) has {len(x)} items on one side and {len(y)} on the other"
+        self._count += len(x)
+        queued = []
+        for position, (child, other) in enumerate(zip(x, y, strict=True)):
+            kind = type(child)
+            if child is other and kind in ATOMS:
+                continue
+            if kind is type(other) and kind in _EXACT and child == other:
+                continue
+            queued.append((child, other, (path, ("item", position)), inside))
+        queued.reverse()
+        self._todo += queued
+        return None
+
+    def _dict(self, x: Any, y: Any, path: _Path, inside: bool) -> str | None:
+        if not inside and (found := self._pair(x, y, path)) is not None:
+            return found
+        self._pairs.add((id(x), id(y)))
+        self._kept.append((x, y))
+        if len(x) != len(y):
+            return f"{_spell(path)} (dict) has {len(x)} entries on one side and {len(y)} on the other"
+        self._count += len(x)
+        queued = []
+        for position, ((key, child), (other_key, other)) in enumerate(zip(x.items(), y.items(), strict=True)):
+            if not (type(key) is type(other_key) and type(key) in _EXACT and key == other_key):
+                queued.append((key, other_key, (path, ("key", position)), inside))
+            kind = type(child)
+            if (child is other and kind in ATOMS) or (kind is type(other) and kind in _EXACT and child == other):
+                continue
+            queued.append((child, other, (path, ("value", key)), inside))
+        queued.reverse()
+        self._todo += queued
+        return None
 
     def _types(self, x: Any, y: Any, path: _Path) -> str | None:
         one, two = type(x), type(y)
@@ -196,8 +252,6 @@ class _Walk:
     def _parts(self, x: Any, one: Parts, two: Parts, path: _Path, inside: bool) -> str | None:
         name = type(x).__name__
         if one.head != two.head:
-            if len(one.head) == len(two.head) == 1 and isinstance(one.head[0], int) and name != "bytearray":
-                return f"{_spell(path)} ({name}) has {one.head[0]} parts on one side and {two.head[0]} on the other"
             return f"{_spell(path)} ({name}) is not the same on both sides"
         if len(one.children) != len(two.children):
             counts = f"{len(one.children)} parts on one side and {len(two.children)} on the other"

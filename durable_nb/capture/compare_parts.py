@@ -270,6 +270,9 @@ def _reduced(value: Any) -> Parts:
         raise Incomparable(f"{type(error).__name__}: {error}") from error
     if isinstance(value, BaseException):
         children += [("cause", value.__cause__), ("arguments", value.args)]
+    if kind.__module__.partition(".")[0] == "pandas" and type(state) is dict:
+        # Filled on first use and set on shallow copies: neither is part of what the column holds.
+        children[2] = ("state", {k: v for k, v in state.items() if k not in ("_cache", "_item_cache", "_readonly")})
     if any(m is not None for m in more):
         children.append(("state setter", more[0]))
     is_value = kind.__module__ in _VALUE_MODULES or kind.__module__.startswith("pandas._libs.tslibs")

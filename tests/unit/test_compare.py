@@ -120,7 +120,7 @@ def test_deep_values_need_no_recursion() -> None:
         return value
 
     one, two, three = chain(1), chain(1), chain(2)
-    found = difference(one, two), difference(one, three) is not None
+    found = difference(one, two), len(difference(one, three) or "") in range(50, 300)
     for value in (one, two, three):
         while value and isinstance(value[0], list):  # taken apart, or freeing them would need the C stack
             value[:] = value[0]
@@ -167,7 +167,7 @@ def test_instances_of_a_class_defined_again_are_the_same() -> None:
         ("import functools\n@functools.lru_cache(maxsize=2)\ndef v(): return 1", ("return 1", "return 2")),
         ("class v:\n    @property\n    def p(self): return 1", ("return 1", "return 2")),
         ("class v:\n    @staticmethod\n    def p(): return 1", ("return 1", "return 2")),
-        ("import functools\nclass v:\n    @functools.cached_property\n    def p(self): return 1", ("return 1", "return 2")),
+        ("from functools import cached_property as c\nclass v:\n    @c\n    def p(s): return 1", ("return 1", "return 2")),
         ("class v:\n    __slots__ = ('a',)\nx = v\nv = x()\nv.a = 1", ("v.a = 1", "v.a = 2")),
         ("import dataclasses\n@dataclasses.dataclass\nclass D:\n    a: int = 1\nv = D()", ("= 1", "= 2")),
         ("import enum\nclass E(enum.Enum):\n    A = 1\nv = E.A", ("A = 1", "A = 2")),
@@ -205,7 +205,7 @@ def test_enum_members_survive_a_pickle() -> None:
 # -- what cannot be compared ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [threading.Lock, lambda: (i for i in [1]), lambda: threading.Thread()])
+@pytest.mark.parametrize("make", [threading.Lock, threading.RLock, lambda: (i for i in [1])])
 def test_what_does_not_say_what_it_holds_is_different(make: Callable[[], Any]) -> None:
     """A lock or a generator is only the same as itself."""
     one, two = make(), make()
