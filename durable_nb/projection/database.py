@@ -64,7 +64,7 @@ def create_database(path: Path) -> Iterator[Any]:
 
 def kind_of_trouble(error: Exception) -> Exception:
     """Tell apart what another connection does, what the disk does, and what is wrong with the file."""
-    text = " ".join(str(error).split())[:300]
+    text = " ".join(str(error).split("\nLINE ")[0].split())[:300]
     lowered = text.lower()
     if any(sign in lowered for sign in ("could not set lock", "different configuration", "unique file handle")):
         return Locked(text)

@@ -106,12 +106,28 @@ def _row(event: Event) -> tuple[Any, ...]:
         _text(event.kernel_id),
         event.epoch,
         event.seq,
-        _json(event.payload),
+        _json(_without_chunks(event.payload)),
         _json(event.metadata),
         _json(event.correlation),
         event.schema_version,
         _text(event.hash),
     )
+
+
+def _without_chunks(payload: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Leave out the bytes of the chunks that ride in the event: they are no history, and would be most of the file."""
+    checkpoint = payload.get("checkpoint")
+    if not isinstance(checkpoint, Mapping) or not isinstance(checkpoint.get("inline"), Mapping):
+        return payload
+    inline = checkpoint["inline"]
+    chunks = inline.get("chunks")
+    if not isinstance(chunks, Mapping):
+        return payload
+    described = {
+        digest: {k: v for k, v in chunk.items() if k != "data"} if isinstance(chunk, Mapping) else chunk
+        for digest, chunk in chunks.items()
+    }
+    return {**payload, "checkpoint": {**checkpoint, "inline": {**inline, "chunks": described}}}
 
 
 def _json(value: Mapping[str, Any]) -> str:
