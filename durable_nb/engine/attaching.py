@@ -25,7 +25,7 @@ ORDERLY = {"shutdown": "was shut down", "exit": "ended", "unload": "was detached
 
 
 def attach(engine: Engine, identity: Mapping[str, Json]) -> list[str]:
-    """Attach this kernel; return the lines to show. `identity`: pid, host, boot_id, process_start, oom_kills, python."""
+    """Attach this kernel and return the lines to show; `identity` is what the journal keeps of this process."""
     engine.state = fold(engine.workflow.events())
     engine.attached_process = {n: entry["digest"] for n, entry in processes.live(engine).items()}
     last = engine.state.last_kernel

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,8 @@ from durable_nb.model import Json
 if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest
     from durable_nb.engine.session import Engine
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["STREAMS", "UNPROVABLE", "Before", "Present", "after", "before"]
 
@@ -50,7 +53,7 @@ class Before:
 
 def before(engine: Engine, request: CellRequest) -> Before:
     """Note code, versions of what it may read, and process state; call after outside changes were committed."""
-    access = analyse(request.tree, request.transformed, engine.shell.namespace)
+    access = _access(request, engine.shell.namespace)
     head = engine.head
     known = digests(engine)
     process = {name: known.get(name, UNTOUCHED) for name in engine.process.names()}
@@ -65,6 +68,24 @@ def before(engine: Engine, request: CellRequest) -> Before:
         depends=depends_digests(request.options.depends),
         key=key_digest(request.options.key, engine.shell.namespace),
     )
+
+
+def _access(request: CellRequest, namespace: dict[str, Any]) -> Access:
+    """Analyse the cell; one that the analysis does not understand is taken to read everything, and is never skipped."""
+    try:
+        return analyse(request.tree, request.transformed, namespace)
+    except Exception as error:
+        _log.warning("A cell could not be analysed and will not be skipped later.", exc_info=error)
+        return Access(
+            reads=frozenset(),
+            stores=frozenset(),
+            everything=True,
+            why_everything="it could not be analysed",
+            handles_absence=True,
+            modules=(),
+            unknown_inputs=(),
+            outside_effects=(f"it could not be analysed: {type(error).__name__}: {error}",),
+        )
 
 
 def after(

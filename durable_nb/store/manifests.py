@@ -92,7 +92,8 @@ def delta_body(
     body = _header(delta.checkpoint_id, delta.parent, workflow_id, depth)
     names = {name: v for name, v in delta.names.items() if v is not None or parent is not None}
     body["names"] = {name: None if v is None else _variable_to_json(v) for name, v in names.items()}
-    body["groups"] = {gid: _group_to_json(group) for gid, group in groups.items()}
+    kept = {group.group_id: group for group in delta.kept}
+    body["groups"] = {gid: _group_to_json(group) for gid, group in (kept | dict(groups)).items()}
     for part in ("process", "shell", "versions"):
         entries: Mapping[str, Json] = getattr(delta, part)
         body[part] = {k: v for k, v in entries.items() if v is not None or parent is not None}
