@@ -6,9 +6,12 @@ to itself. `load` gives objects bound to the live namespace; nothing in the name
 
 from __future__ import annotations
 
+import builtins
 import enum
+import importlib
 import io
 import pickle
+import struct
 import sys
 import types
 import warnings
@@ -19,7 +22,17 @@ from threading import get_ident
 from typing import Any
 
 from durable_nb.capture import rebuild
-from durable_nb.capture.definitions import TYPING, ByValue, Definitions, LruCache, PrivateGlobals, constants, importable
+from durable_nb.capture.definitions import (
+    TYPING,
+    ByValue,
+    Definitions,
+    LruCache,
+    PrivateGlobals,
+    constants,
+    importable,
+    shared_nans,
+)
+from durable_nb.capture.groups import Grouping
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
@@ -196,10 +209,9 @@ def _classify(cls: type, plugin: Plugin) -> Action:
         return _FIXED[cls]
     if cls in plugin.exact:
         return _reducing(plugin.exact[cls])
-    for base in cls.__mro__:
-        reason = DENIED.get(f"{base.__module__}.{base.__qualname__}")
-        if reason is not None:
-            return _reducing(_refusal(cls, reason))
+    denied = denial(cls)
+    if denied is not None:
+        return _reducing(_refusing(denied))
     if issubclass(cls, type):
         return _definition
     if issubclass(cls, types.ModuleType):
@@ -215,9 +227,18 @@ def _classify(cls: type, plugin: Plugin) -> Action:
     return _hooked if _has_hooks(cls) else _native
 
 
-def _refusal(cls: type, reason: str) -> Callable[[Any], Any]:
+def denial(cls: type) -> str | None:
+    """Return why no object of this type is stored, if that is known by the type alone."""
+    for base in cls.__mro__:
+        reason = DENIED.get(f"{base.__module__}.{base.__qualname__}")
+        if reason is not None:
+            return f"cannot store a {cls.__qualname__}: {reason}"
+    return None
+
+
+def _refusing(reason: str) -> Callable[[Any], Any]:
     def reduce(obj: Any) -> Any:
-        raise Unstorable(f"cannot store a {cls.__qualname__}: {reason}")
+        raise Unstorable(reason)
 
     return reduce
 
@@ -266,6 +287,29 @@ class _Pickler(pickle.Pickler):
         return NotImplemented if action is _native else action(self, obj)
 
 
+class _SpecialPickler(_Pickler):
+    """The same, asked for every single object: twice as slow, and the only way to keep what the walk calls special."""
+
+    def persistent_id(self, obj: Any) -> Any:
+        """Return a word for the namespace, the builtins and each NaN object; None for all else."""
+        cls = type(obj)
+        if cls is float and obj != obj:
+            return self._nan(obj)
+        if cls is dict:
+            if obj is self.codec.namespace:
+                return "namespace"
+            if obj is builtins.__dict__:
+                return "builtins"
+        return None
+
+    def _nan(self, obj: float) -> str:
+        for module, shared in self.codec.nans.items():
+            if obj is shared:
+                return f"nan:{module}"
+        number, _ = self.by_value.nans.setdefault(id(obj), (len(self.by_value.nans), obj))
+        return f"nan:{number}:{struct.pack('<d', obj).hex()}"
+
+
 class Codec:
     """Dumps and loads groups of one namespace with the reducers of the libraries that are loaded."""
 
@@ -274,11 +318,14 @@ class Codec:
         self.plugin = plugin
         self.definitions = Definitions({})
         self.sharing: Sharing | None = None
+        self.special: frozenset[str] = frozenset()
+        self.nans = shared_nans()
         self._actions: dict[type, Action] = {}
 
-    def bind(self, definitions: Definitions, sharing: Sharing | None = None) -> None:
-        """Take note of where the namespace's definitions are bound now, and which memory is shared."""
-        self.definitions, self.sharing = definitions, sharing
+    def bind(self, definitions: Definitions, grouping: Grouping) -> None:
+        """Take note of where the namespace's definitions are bound now, and of what the walk saw."""
+        self.definitions, self.sharing, self.special = definitions, grouping.sharing, grouping.special
+        self.nans = shared_nans()
 
     def action(self, cls: type) -> Action:
         """Return how objects of a type are pickled."""
@@ -286,6 +333,20 @@ class Codec:
         if found is None:
             found = self._actions[cls] = _classify(cls, self.plugin)
         return found
+
+    def refusal(self, obj: object) -> str | None:
+        """Return why a reducer refuses this very object, whatever is inside it."""
+        cls = type(obj)
+        reducer = self.plugin.exact.get(cls) or next((r for b, r in self.plugin.subclasses if isinstance(obj, b)), None)
+        denied = denial(cls)
+        if denied is not None:
+            return denied
+        try:
+            if reducer is not None:
+                reducer(obj)
+        except Unstorable as refused:
+            return str(refused.args[0])
+        return None
 
     def dump(self, names: Iterable[str], values: Mapping[str, Any], *, own: Iterable[str] | None = None) -> Dumped:
         """Pickle {name: value} of one group jointly; definitions bound to names in `own` (default `names`) by value.
@@ -295,7 +356,8 @@ class Codec:
         chosen = {name: values[name] for name in names}
         file = io.BytesIO()
         buffers: list[memoryview] = []
-        pickler = _Pickler(self, file, frozenset(chosen if own is None else own), buffers)
+        kind = _SpecialPickler if self.special.intersection(chosen) else _Pickler
+        pickler = kind(self, file, frozenset(chosen if own is None else own), buffers)
         token = SHARING.set(self.sharing)
         try:
             pickler.dump(chosen)
@@ -340,7 +402,7 @@ class Codec:
 
                     loaded: dict[str, Any] = dill.loads(data)
                 else:
-                    loaded = _Unpickler(io.BytesIO(data), buffers=buffers).load()
+                    loaded = _Unpickler(self.namespace, data, buffers).load()
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -350,6 +412,22 @@ class Codec:
 
 class _Unpickler(pickle.Unpickler):
     """The C unpickler; what pickle calls `__main__` is the resolver's business."""
+
+    def __init__(self, namespace: dict[str, Any], data: bytes, buffers: Sequence[Any]) -> None:
+        super().__init__(io.BytesIO(data), buffers=buffers)
+        self._namespace = namespace
+        self._nans: dict[str, float] = {}
+
+    def persistent_load(self, word: Any) -> Any:
+        """Return what `_SpecialPickler` gave a word to."""
+        if word == "namespace":
+            return self._namespace
+        if word == "builtins":
+            return builtins.__dict__
+        _, which, *bits = word.split(":")
+        if not bits:
+            return importlib.import_module(which).nan
+        return self._nans.setdefault(which, struct.unpack("<d", bytes.fromhex(bits[0]))[0])
 
     def find_class(self, module: str, name: str) -> Any:
         """Return a global; those of `__main__` through the resolver, because the live one may be another version."""

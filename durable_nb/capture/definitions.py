@@ -22,14 +22,14 @@ from typing import Any
 from durable_nb.capture import rebuild
 from durable_nb.capture.reducers import Unstorable
 
-__all__ = ["Definitions", "constants", "importable", "is_definition", "parts"]
+__all__ = ["Definitions", "constants", "importable", "is_definition", "parts", "shared_nans"]
 
 LruCache: type = type(functools.lru_cache(abs))
 TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
 _ATOM_DEFINITIONS: tuple[type, ...] = (types.FunctionType, LruCache, *TYPING)
-# Made anew by `type.__new__`, or set in the skeleton.
+# Made anew by `type.__new__` or set in the skeleton; __slotnames__ is a cache that pickling itself leaves behind.
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-_NOT_MEMBERS = frozenset({"__dict__", "__weakref__", "__module__", "_abc_impl", "__abstractmethods__"})
+_NOT_MEMBERS = frozenset({"__dict__", "__weakref__", "__module__", "_abc_impl", "__abstractmethods__", "__slotnames__"})
 
 
 def is_definition(obj: object) -> bool:
@@ -69,6 +69,12 @@ def constants(cls: type) -> dict[int, tuple[str, str]]:
         for name, value in list(vars(module).items())
         if type(value) is cls and not getattr(value, "__dict__", None)
     }
+
+
+def shared_nans() -> dict[str, float]:
+    """Return the NaN objects that everybody shares, by the module that has them as `nan`."""
+    found = {name: getattr(sys.modules.get(name), "nan", None) for name in ("math", "numpy")}
+    return {name: value for name, value in found.items() if type(value) is float}
 
 
 class Definitions:
@@ -136,6 +142,7 @@ class ByValue:
         self.namespace = namespace
         self.sources: dict[str, str | None] = {}
         self.globals: dict[int, PrivateGlobals] = {}
+        self.nans: dict[int, tuple[int, float]] = {}
         self.empty_cells: set[int] = set()
         self.enums: set[type] = set()
         self.marks: set[str] = set()  # what this pickle rebuilds by value, for the proof

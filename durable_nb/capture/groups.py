@@ -6,6 +6,7 @@ classes, and when it returns nothing but the result remains.
 
 from __future__ import annotations
 
+import builtins
 import enum
 import gc
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from durable_nb.capture.definitions import TYPING, Definitions, LruCache, constants, importable, parts
+from durable_nb.capture.definitions import TYPING, Definitions, LruCache, constants, importable, parts, shared_nans
 from durable_nb.capture.reducers import Plugin, Sharing
 
 __all__ = ["ATOMIC", "LARGE_BYTES", "Grouping", "is_atomic", "partition"]
@@ -62,11 +63,15 @@ _SHELL_MODULES = ("ipykernel.", "IPython.core.interactiveshell", "IPython.termin
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouping:
-    """A partition of names: every group in order of first name; `deps` are the names a name's value refers to."""
+    """A partition of names: every group in order of first name; `deps` are the names a name's value refers to.
+
+    `special` are the names that reach what only the slower pickler keeps: NaN objects, the namespace, the builtins.
+    """
 
     groups: tuple[tuple[str, ...], ...]
     deps: Mapping[str, frozenset[str]]
     sharing: Sharing
+    special: frozenset[str]
 
 
 def is_atomic(value: object) -> bool:
@@ -127,7 +132,9 @@ class _Walk:
         self.definitions, self.plugin = definitions, plugin
         self.kinds = _Kinds(plugin)
         self.owner: dict[int, str] = {id(obj): "" for obj in never}
-        self.owner[id(sys.modules)] = ""
+        self.owner[id(sys.modules)] = self.owner[id(builtins.__dict__)] = ""
+        self.special: set[str] = set()
+        self.shared_nans = list(shared_nans())
         self.parent: dict[str, str] = {}
         self.deps: dict[str, set[str]] = {}
         self.boring: dict[int, Any] = {}  # importable definitions, kept alive so that their ids stay theirs
@@ -207,6 +214,8 @@ class _Walk:
                 if known is None:
                     owner[key] = name
                     follow(obj)
+                elif not known:
+                    self.special.add(name)
                 elif known != name:
                     self.union(known, name)
             elif kind == _SKIP or (kind == _TEXT and len(obj) < LARGE_BYTES) or (kind == _FLOAT and obj == obj):
@@ -218,6 +227,10 @@ class _Walk:
             elif kind == _DEFINITION:
                 if id(obj) not in self.boring:
                     self._definition(name, obj, frontier)
+            elif kind == _FLOAT:
+                self.special.add(name)
+                if not any(obj is shared for shared in self.shared_nans):
+                    self._first_seen(name, obj)
             elif kind == _MEMBER:
                 self._definition(name, type(obj), frontier)
             elif kind == _OWN_WAY:
@@ -280,7 +293,7 @@ class _Walk:
             members.setdefault(self.find(name), []).append(name)
         deps = {n: frozenset(d for d in found if self.find(d) != self.find(n)) for n, found in self.deps.items()}
         groups = sorted((tuple(g) for g in members.values()), key=lambda g: order[g[0]])
-        return Grouping(groups=tuple(groups), deps=deps, sharing=sharing)
+        return Grouping(groups=tuple(groups), deps=deps, sharing=sharing, special=frozenset(self.special))
 
     def _merged_deps(self) -> dict[str, set[str]]:
         merged: dict[str, set[str]] = {}

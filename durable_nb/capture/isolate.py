@@ -26,8 +26,15 @@ def type_name(obj: object) -> str:
 def where(codec: Codec, name: str, value: Any, reason: str) -> tuple[str, str, str]:
     """Return (path, type, reason) of the innermost part that fails by itself, as far as attempts reach."""
     path, left = "", ATTEMPTS
+    on_path: set[int] = set()
     for _ in range(DEPTH):
+        refused = codec.refusal(value)
+        if refused is not None:
+            return path, type_name(value), refused
+        on_path.add(id(value))
         for label, part in _parts(value):
+            if id(part) in on_path:
+                continue
             left -= 1
             failure = _failure(codec, name, part)
             if failure is not None:

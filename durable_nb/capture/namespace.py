@@ -28,7 +28,7 @@ __all__ = ["Captured", "NamespaceCapture"]
 # What IPython and Python keep in every namespace.
 _SHELLS = frozenset(
     {"_oh", "_dh", "_ih", "_i", "_ii", "_iii", "__name__", "__doc__", "__package__", "__loader__", "__spec__"}
-    | {"__builtin__", "__builtins__"}
+    | {"__builtin__", "__builtins__", "__warningregistry__"}
 )
 _HISTORY = re.compile(r"_i?\d+")
 _LAST = frozenset({"_", "__", "___"})
@@ -132,7 +132,7 @@ class NamespaceCapture:
             self._codec = Codec(self._namespace, plugin)
         definitions = Definitions(names)
         grouping = partition(rest, definitions, plugin, never=self._never())
-        self._codec.bind(definitions, grouping.sharing)
+        self._codec.bind(definitions, grouping)
         return grouping
 
     def _never(self) -> list[object]:
