@@ -126,6 +126,13 @@ class ProcessState:
         """Return what variables lose although they are stored, such as the event callbacks of a figure."""
         return partial_losses(namespace)
 
+    def imported(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """Return the variables that are still what a `from module import attribute` bound, with where that is.
+
+        A mutable object among them belongs to its module: stored as a copy, it would no longer be the one in use.
+        """
+        return self._imports.references(namespace)
+
     def names(self) -> tuple[str, ...]:
         """Return the names of all components that there can be, in the order of restoring."""
         return tuple(self._slots)

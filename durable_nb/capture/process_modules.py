@@ -13,7 +13,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -34,6 +34,7 @@ class Imports:
 
     def __init__(self) -> None:
         self._noted: dict[str, None] = {}
+        self._bound: dict[str, tuple[str, str]] = {}
         self._files: dict[str, str] = {}
         self._stored: dict[str, str] = {}
         self._foreign = _foreign_folders()
@@ -42,6 +43,17 @@ class Imports:
         """Collect what a cell imports, wherever in it."""
         for node in ast.walk(tree):
             self._noted.update(dict.fromkeys(_imported(node)))
+            if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                self._bound.update({a.asname or a.name: (node.module, a.name) for a in node.names})
+
+    def references(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """Return {variable: (module, attribute)} of what `from module import attribute` bound and is still the same."""
+        found = {}
+        for name, (module, attribute) in self._bound.items():
+            value = namespace.get(name, _ABSENT)
+            if value is not _ABSENT and getattr(sys.modules.get(module), attribute, None) is value:
+                found[name] = (module, attribute)
+        return found
 
     def mark(self) -> dict[str, str]:
         for name in self._noted:

@@ -49,7 +49,7 @@ def test_untouched_process_has_no_components_of_the_standard_library() -> None:
     state = ProcessState()
     stdlib = {"sys.path", "cwd", "imports", "sys.limits", "warnings.filters", "logging", "decimal.context", "random"}
     assert set() == stdlib & set(state.capture())
-    assert [] == [item for item in state.reported() if not item.name.startswith(("numpy", "pandas", "matplotlib"))]
+    assert [item for item in state.reported() if not item.name.startswith(("numpy", "pandas", "matplotlib"))] == []
 
 
 def test_random_stream_goes_on_where_it_was() -> None:
@@ -60,7 +60,7 @@ def test_random_stream_goes_on_where_it_was() -> None:
     value = _cycle(state, "random")
     expected = [random.random() for _ in range(3)]
     random.seed(99)
-    assert [] == ProcessState().restore({"random": value})
+    assert ProcessState().restore({"random": value}) == []
     assert expected == [random.random() for _ in range(3)]
 
 
@@ -94,7 +94,7 @@ def test_restore_without_a_component_puts_it_back_to_its_baseline() -> None:
     os.mkdir("inner")
     os.chdir("inner")
     state.capture()
-    assert [] == state.restore({})
+    assert state.restore({}) == []
     assert start == os.getcwd()
     assert "cwd" not in state.capture()
 
@@ -121,25 +121,26 @@ def test_cwd_inside_the_project_moves_with_the_project(tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     (moved / "a" / "out").mkdir(parents=True)
     os.chdir(moved)
-    assert [] == ProcessState().restore({"cwd": value})
+    assert ProcessState().restore({"cwd": value}) == []
     assert str(moved / "a" / "out") == os.getcwd()
 
 
 def test_missing_cwd_is_reported() -> None:
     """A folder that is gone is a line in the report, not an exception."""
     found = ProcessState().restore({"cwd": {"path": "/nowhere/at/all", "inside": None}})
-    assert ["cwd"] == [item.name for item in found]
+    assert [item.name for item in found] == ["cwd"]
     assert "/nowhere/at/all" in found[0].reason
 
 
 def test_sys_path_comes_back_and_keeps_the_other_environments_entries() -> None:
     """User entries return in place; entries that the new environment has by itself stay."""
+    base = list(dict.fromkeys(sys.path))
+    sys.path[:] = base
     state = ProcessState()
-    base = list(sys.path)
     sys.path.insert(0, os.path.abspath("src"))
     value = _cycle(state, "sys.path")
     sys.path[:] = [*base[1:], "/only/here"]
-    assert [] == ProcessState().restore({"sys.path": value})
+    assert ProcessState().restore({"sys.path": value}) == []
     assert [os.path.abspath("src"), *base[1:], "/only/here"] == sys.path
 
 
@@ -153,10 +154,21 @@ def test_imports_of_submodules_come_back() -> None:
     assert {"wsgiref.simple_server", "xml.dom", "xml.dom.minidom"} == {name for name, _ in value}
     removed = {name: sys.modules.pop(name) for name in ("wsgiref.simple_server",)}
     try:
-        assert [] == ProcessState().restore({"imports": value})
+        assert ProcessState().restore({"imports": value}) == []
         assert "wsgiref.simple_server" in sys.modules
     finally:
         sys.modules.update(removed)
+
+
+def test_variables_bound_by_from_imports_are_known_until_rebound() -> None:
+    """Module data that a variable still refers to belongs to the module."""
+    state = ProcessState()
+    code = "from string import digits as d, ascii_letters\nfrom os import environ"
+    state.note_cell(ast.parse(code))
+    namespace: dict[str, Any] = {}
+    exec(code, namespace)
+    namespace["ascii_letters"] = "other"
+    assert state.imported(namespace) == {"d": ("string", "digits"), "environ": ("os", "environ")}
 
 
 def test_module_imported_through_a_relative_path_is_found_after_chdir() -> None:
@@ -173,8 +185,8 @@ def test_module_imported_through_a_relative_path_is_found_after_chdir() -> None:
     os.mkdir("other")
     os.chdir("other")
     path = list(sys.path)
-    assert [] == ProcessState().restore({"imports": value})
-    assert 1 == sys.modules["dnb_rel"].x
+    assert ProcessState().restore({"imports": value}) == []
+    assert sys.modules["dnb_rel"].x == 1
     assert path == sys.path
 
 
@@ -182,8 +194,8 @@ def test_module_that_is_gone_is_reported_and_kept_for_the_next_checkpoint() -> N
     """A failed import costs neither the others nor the record."""
     state = ProcessState()
     found = state.restore({"imports": [["dnb_gone", ""], ["json", ""]]})
-    assert ["import dnb_gone"] == [item.name for item in found]
-    assert [["dnb_gone", ""], ["json", ""]] == state.capture()["imports"].value
+    assert [item.name for item in found] == ["import dnb_gone"]
+    assert state.capture()["imports"].value == [["dnb_gone", ""], ["json", ""]]
 
 
 def test_warning_filters_come_back() -> None:
@@ -194,13 +206,13 @@ def test_warning_filters_come_back() -> None:
         value = _cycle(state, "warnings.filters")
         warnings.resetwarnings()
         warnings.simplefilter("ignore")
-        assert [] == ProcessState().restore({"warnings.filters": value})
+        assert ProcessState().restore({"warnings.filters": value}) == []
         with pytest.raises(UserWarning, match="dnb special"):
             warnings.warn("dnb special case", stacklevel=1)
         mine = type("Mine", (Warning,), {"__module__": "__main__"})
         warnings.simplefilter("ignore", mine)
         state.capture()
-        assert ["warnings.filters"] == [item.name for item in state.reported() if item.type == "Mine"]
+        assert [item.name for item in state.reported() if item.type == "Mine"] == ["warnings.filters"]
 
 
 def test_warning_category_that_is_gone_is_reported() -> None:
@@ -210,7 +222,7 @@ def test_warning_category_that_is_gone_is_reported() -> None:
     with warnings.catch_warnings():
         found = ProcessState().restore({"warnings.filters": [entry, good]})
         assert [("ignore", None, UserWarning, None, 0)] == list(warnings.filters)
-    assert ["warnings.filters"] == [item.name for item in found]
+    assert [item.name for item in found] == ["warnings.filters"]
 
 
 @pytest.fixture
@@ -232,13 +244,13 @@ def test_logging_levels_and_console_handlers_come_back(logger: logging.Logger) -
     handler.setFormatter(logging.Formatter("{message}!", style="{"))
     logger.addHandler(handler)
     value = _cycle(state, "logging")
-    assert [] == state.reported()
+    assert state.reported() == []
     state.restore({})
-    assert (logging.NOTSET, True, []) == (logger.level, logger.propagate, logger.handlers)
-    assert [] == ProcessState().restore({"logging": value})
-    assert (logging.DEBUG, False, 1) == (logger.level, logger.propagate, len(logger.handlers))
+    assert (logger.level, logger.propagate, logger.handlers) == (logging.NOTSET, True, [])
+    assert ProcessState().restore({"logging": value}) == []
+    assert (logger.level, logger.propagate, len(logger.handlers)) == (logging.DEBUG, False, 1)
     record = logging.LogRecord("n", 10, "p", 1, "hi", (), None)
-    assert "hi!" == logger.handlers[0].format(record)
+    assert logger.handlers[0].format(record) == "hi!"
 
 
 def test_handler_into_an_object_or_file_is_reported(logger: logging.Logger, tmp_path: Path) -> None:
@@ -248,11 +260,11 @@ def test_handler_into_an_object_or_file_is_reported(logger: logging.Logger, tmp_
     file = logging.FileHandler(tmp_path / "log.txt")
     logger.addHandler(file)
     value = _cycle(state, "logging")
-    assert [("logging", "StreamHandler"), ("logging", "FileHandler")] == [(u.name, u.type) for u in state.reported()]
+    assert [(u.name, u.type) for u in state.reported()] == [("logging", "StreamHandler"), ("logging", "FileHandler")]
     file.close()
     logger.handlers.clear()
     ProcessState().restore({"logging": value})
-    assert [] == logger.handlers
+    assert logger.handlers == []
 
 
 def test_library_loggers_are_not_reported() -> None:
@@ -263,7 +275,7 @@ def test_library_loggers_are_not_reported() -> None:
     own.addHandler(handler)
     try:
         state.capture()
-        assert [] == [item for item in state.reported() if item.name == "logging"]
+        assert [item for item in state.reported() if item.name == "logging"] == []
     finally:
         own.removeHandler(handler)
 
@@ -279,10 +291,10 @@ def test_decimal_context_comes_back() -> None:
             value = _cycle(state, "decimal.context")
             decimal.DefaultContext.prec = template
             decimal.setcontext(decimal.Context(prec=28))
-            assert [] == ProcessState().restore({"decimal.context": value})
+            assert ProcessState().restore({"decimal.context": value}) == []
             context = decimal.getcontext()
-            assert (50, decimal.MAX_EMAX, True) == (context.prec, context.Emax, context.traps[decimal.Inexact])
-            assert 50 == decimal.DefaultContext.prec
+            assert (context.prec, context.Emax, context.traps[decimal.Inexact]) == (50, decimal.MAX_EMAX, True)
+            assert decimal.DefaultContext.prec == 50
         finally:
             decimal.DefaultContext.prec = template
 
@@ -296,7 +308,7 @@ def test_interpreter_limits_come_back() -> None:
         sys.setrecursionlimit(limit + 77)
         value = _cycle(state, "sys.limits")
         sys.setrecursionlimit(limit)
-        assert [] == ProcessState().restore({"sys.limits": value})
+        assert ProcessState().restore({"sys.limits": value}) == []
         assert limit + 77 == sys.getrecursionlimit()
     finally:
         sys.setrecursionlimit(limit)
@@ -309,7 +321,7 @@ def test_environment_variables_are_reported_by_name_only(monkeypatch: pytest.Mon
     monkeypatch.setenv("DNB_NEW", "hidden-2")
     monkeypatch.delenv("DNB_OLD")
     found = [item for item in state.reported() if item.name.startswith("os.environ[DNB")]
-    assert ["os.environ[DNB_NEW]", "os.environ[DNB_OLD]"] == [item.name for item in found]
+    assert [item.name for item in found] == ["os.environ[DNB_NEW]", "os.environ[DNB_OLD]"]
     assert "hidden" not in str(found) + str(state.capture())
 
 
@@ -358,16 +370,16 @@ def test_scalar_set_on_a_local_module_comes_back() -> None:
     module = _local("dnb_conf", "a = 1\ndef read():\n    return a\n")
     module.a = 2
     value = _cycle(state, "modules")
-    assert {"dnb_conf": {"a": [1, 2]}} == value
-    assert [] == _of(state, "dnb_conf")
+    assert value == {"dnb_conf": {"a": [1, 2]}}
+    assert _of(state, "dnb_conf") == []
     del sys.modules["dnb_conf"]
-    assert [] == ProcessState().restore({"modules": value})
-    assert 2 == sys.modules["dnb_conf"].read()
+    assert ProcessState().restore({"modules": value}) == []
+    assert sys.modules["dnb_conf"].read() == 2
     Path("dnb_conf.py").write_text("a = 7  # edited\n")
     del sys.modules["dnb_conf"]
     found = ProcessState().restore({"modules": value})
-    assert ["dnb_conf.a"] == [item.name for item in found]
-    assert 7 == sys.modules["dnb_conf"].a
+    assert [item.name for item in found] == ["dnb_conf.a"]
+    assert sys.modules["dnb_conf"].a == 7
 
 
 def test_other_changes_of_a_local_module_are_reported() -> None:
@@ -378,7 +390,7 @@ def test_other_changes_of_a_local_module_are_reported() -> None:
     module.items.append(1)
     module.f = len
     module.extra = {"a": 1}
-    assert ["dnb_mut.extra", "dnb_mut.f", "dnb_mut.items"] == _of(state, "dnb_mut")
+    assert _of(state, "dnb_mut") == ["dnb_mut.extra", "dnb_mut.f", "dnb_mut.items"]
 
 
 def test_reload_is_a_new_baseline_and_submodules_are_no_change() -> None:
@@ -393,7 +405,7 @@ def test_reload_is_a_new_baseline_and_submodules_are_no_change() -> None:
     importlib.import_module("dnb_pack.part")
     Path("dnb_pack/__init__.py").write_text("def f():\n    return 22\n\ndef g():\n    return 1\n")
     importlib.reload(module)
-    assert [] == _of(state, "dnb_pack")
+    assert _of(state, "dnb_pack") == []
 
 
 def test_component_that_cannot_be_read_is_reported_and_costs_no_other(tmp_path: Path) -> None:
@@ -412,7 +424,7 @@ def test_component_that_cannot_be_read_is_reported_and_costs_no_other(tmp_path: 
 
 def test_unknown_component_is_reported() -> None:
     """A checkpoint of a newer version restores as far as it goes."""
-    assert ["teleport"] == [item.name for item in ProcessState().restore({"teleport": 1})]
+    assert [item.name for item in ProcessState().restore({"teleport": 1})] == ["teleport"]
 
 
 def test_capture_with_nothing_changed_is_cheap() -> None:

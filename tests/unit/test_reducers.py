@@ -89,11 +89,11 @@ def test_events_conditions_semaphores_barriers_and_queues_come_back_usable() -> 
     made = {"event": event, "items": items, "cond": threading.Condition(), "sem": threading.Semaphore(2)}
     found = _again(**made, barrier=threading.Barrier(1), last=queue.LifoQueue())
     assert found["event"].is_set()
-    assert [1, 2] == [found["items"].get(timeout=1), found["items"].get(timeout=1)]
+    assert [found["items"].get(timeout=1), found["items"].get(timeout=1)] == [1, 2]
     with found["cond"]:
         found["cond"].notify_all()
     assert found["sem"].acquire(timeout=1)
-    assert 0 == found["barrier"].wait(timeout=1)
+    assert found["barrier"].wait(timeout=1) == 0
 
 
 def test_processes_executors_and_futures_are_refused() -> None:
@@ -163,7 +163,7 @@ def test_streams_in_memory_keep_content_and_position() -> None:
     text.readline()
     data.seek(1)
     found = _again(text=text, data=data)
-    assert ("def\n", b"23", b"123") == (found["text"].read(), found["data"].read(), found["data"].getvalue())
+    assert (found["text"].read(), found["data"].read(), found["data"].getvalue()) == ("def\n", b"23", b"123")
 
 
 def test_console_is_the_console_again() -> None:
@@ -188,7 +188,7 @@ def test_logger_comes_back_by_name_and_a_handler_on_a_stream_with_it() -> None:
     found = _again(log=logging.getLogger("dnb.reducers"), handler=handler)
     assert found["log"] is logging.getLogger("dnb.reducers")
     found["handler"].handle(logging.makeLogRecord({"msg": "one"}))
-    assert "one\n" == found["handler"].stream.getvalue()
+    assert found["handler"].stream.getvalue() == "one\n"
 
 
 # --- the standard library's other handles ----------------------------------------------------------------------------
@@ -216,7 +216,7 @@ def test_ctypes_values_come_back_and_addresses_are_refused() -> None:
     """Numbers, arrays and their types are data; pointers, functions and libraries are addresses."""
     array = (ctypes.c_int * 3)(1, 2, 3)
     found = _again(array=array, number=ctypes.c_int(9), kind=ctypes.c_int * 3)
-    assert ([1, 2, 3], 9) == (list(found["array"]), found["number"].value)
+    assert (list(found["array"]), found["number"].value) == ([1, 2, 3], 9)
     assert found["kind"] is ctypes.c_int * 3
     for value in (ctypes.pointer(ctypes.c_int(5)), ctypes.c_void_p(5), ctypes.CFUNCTYPE(ctypes.c_int)(lambda: 1)):
         assert "address" in _reason(value)
@@ -241,7 +241,7 @@ def test_sqlite_connections_are_refused_and_rows_come_back() -> None:
         rows = connection.execute('select 1 as a, x\'00ff\' as "b ""q"""').fetchall()
         found = _again(rows=rows)["rows"]
         assert type(found[0]) is sqlite3.Row
-        assert (["a", 'b "q"'], (1, b"\x00\xff")) == (found[0].keys(), tuple(found[0]))
+        assert (found[0].keys(), tuple(found[0])) == (["a", 'b "q"'], (1, b"\x00\xff"))
         assert "sqlite3" in _reason(connection)
         assert "sqlite3" in _reason(connection.cursor())
     finally:
@@ -313,6 +313,21 @@ def test_figure_of_the_inline_backend_comes_back_without_its_hook(plt: Any) -> N
     assert "show" not in vars(_again(x=fig)["x"])
 
 
+def test_settings_of_matplotlib_and_pandas_stay_those_of_the_process(plt: Any) -> None:
+    """A variable that holds rcParams or pandas.options goes on to change the real settings."""
+    pd = pytest.importorskip("pandas")
+    found = _again(rc=plt.rcParams, options=pd.options, display=pd.options.display, copied=plt.rcParams.copy())
+    assert found["rc"] is plt.rcParams
+    assert found["copied"] is not plt.rcParams
+    assert found["copied"]["figure.dpi"] == plt.rcParams["figure.dpi"]
+    assert found["options"] is pd.options
+    try:
+        found["display"].max_rows = 11
+        assert pd.get_option("display.max_rows") == 11
+    finally:
+        pd.reset_option("display.max_rows")
+
+
 def test_sliders_animations_and_canvases_are_refused(plt: Any) -> None:
     """They live on the events of a figure on the screen."""
     widgets = pytest.importorskip("matplotlib.widgets")
@@ -332,7 +347,7 @@ def test_pandas_groupby_and_styler_come_back() -> None:
     df = pd.DataFrame({"k": ["a", "b", "a"], "v": [1, 2, 3]})
     style = df.style.format({"v": lambda v: f"<{v}>"})
     found = _again(df=df, g=df.groupby("k"), st=style)
-    assert {"a": 4, "b": 2} == found["g"]["v"].sum().to_dict()
+    assert found["g"]["v"].sum().to_dict() == {"a": 4, "b": 2}
     assert found["g"].obj is found["df"]
     assert "<1>" in found["st"].to_html() or "&lt;1" in found["st"].to_html()
 
@@ -344,8 +359,8 @@ def test_polars_frames_and_expressions_come_back() -> None:
     found = _again(df=df, lazy=df.lazy().select(pl.col("a") * 2), expr=pl.col("a") + 1)
     assert found["df"].equals(df)
     assert df.schema == found["df"].schema
-    assert [2, 4] == found["lazy"].collect()["a"].to_list()
-    assert [2, 3] == df.select(found["expr"])["a"].to_list()
+    assert found["lazy"].collect()["a"].to_list() == [2, 4]
+    assert df.select(found["expr"])["a"].to_list() == [2, 3]
 
 
 def test_scipy_frozen_distribution_keeps_to_the_global_stream() -> None:
@@ -364,7 +379,7 @@ def test_requests_session_and_protobuf_messages_come_back() -> None:
     session.headers["X-Dnb"] = "1"
     message.update({"a": 1})
     found = _again(session=session, message=message)
-    assert ("1", 1) == (found["session"].headers["X-Dnb"], found["message"]["a"])
+    assert (found["session"].headers["X-Dnb"], found["message"]["a"]) == ("1", 1)
     session.close()
 
 
@@ -383,8 +398,8 @@ def test_torch_views_share_their_storage_again(torch: Any) -> None:
     found = _again(t=t, v=t[:, 1], turned=t.T, empty=torch.empty(0), number=torch.tensor(3, dtype=torch.int8))
     assert (t.tolist(), t.T.tolist()) == (found["t"].tolist(), found["turned"].tolist())
     found["t"][1, 1] = 99
-    assert [1.0, 99.0] == found["v"].tolist()
-    assert 99.0 == found["turned"][1, 1].item()
+    assert found["v"].tolist() == [1.0, 99.0]
+    assert found["turned"][1, 1].item() == 99.0
     assert (0, torch.int8, 3) == (found["empty"].numel(), found["number"].dtype, found["number"].item())
 
 
@@ -404,8 +419,8 @@ def test_torch_gradients_and_attributes_are_kept_and_graphs_fail_aloud(torch: An
     loss.backward()
     w.note = "mine"
     found = _again(w=w, loss=loss)
-    assert [2.0, 2.0] == found["w"].grad.tolist()
-    assert (True, "mine", 2.0) == (found["w"].requires_grad, found["w"].note, found["loss"].item())
+    assert found["w"].grad.tolist() == [2.0, 2.0]
+    assert (found["w"].requires_grad, found["w"].note, found["loss"].item()) == (True, "mine", 2.0)
     with pytest.raises(RuntimeError, match="does not require grad"):
         found["loss"].backward()
 
@@ -446,4 +461,4 @@ def test_torch_tensors_of_other_kinds_come_back(torch: Any) -> None:
     found = _again(sparse=sparse, conj=conj, norm=torch.nn.BatchNorm1d(2))
     assert sparse.to_dense().tolist() == found["sparse"].to_dense().tolist()
     assert conj.tolist() == found["conj"].tolist()
-    assert [0.0, 0.0] == found["norm"].running_mean.tolist()
+    assert found["norm"].running_mean.tolist() == [0.0, 0.0]

@@ -1,10 +1,13 @@
-"""Figures come back without being registered with pyplot or shown; interactive widgets are reported.
+"""Figures come back without being registered with pyplot or shown; settings stay those of the process.
 
-Merged into the plug-in by `load` once matplotlib is imported.
+Merged into the plug-in by `load` once matplotlib is imported. Interactive widgets are reported.
 """
 
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Iterable
 from typing import Any
 
 from durable_nb.capture.reducers import Plugin, Unstorable
@@ -33,9 +36,37 @@ def _manager(obj: Any) -> tuple[Any, ...]:
     raise Unstorable(f"a {type(obj).__name__} belongs to the window of a figure; keep the figure instead")
 
 
+_GLOBALS = ("rcParams", "rcParamsDefault", "rcParamsOrig", "colormaps", "color_sequences")
+
+
+def _make_global(name: str) -> Any:
+    import matplotlib
+
+    return getattr(matplotlib, name)
+
+
+def _settings(obj: Any) -> Any:
+    # `from matplotlib import rcParams` must go on to change the settings of the process, not a copy of them.
+    name = _global_name(obj)
+    return obj.__reduce_ex__(5) if name is None else (_make_global, (name,))
+
+
+def _settings_referents(obj: Any) -> Iterable[Any] | None:
+    return gc.get_referents(obj) if _global_name(obj) is None else None
+
+
+def _global_name(obj: Any) -> str | None:
+    module = sys.modules["matplotlib"]
+    return next((name for name in _GLOBALS if getattr(module, name, None) is obj), None)
+
+
 def plugin() -> Plugin:
     """Return what matplotlib needs."""
+    module = sys.modules["matplotlib"]
+    settings = {type(getattr(module, name)) for name in _GLOBALS if hasattr(module, name)}
     return Plugin(
+        exact=dict.fromkeys(settings, _settings),
+        referents=dict.fromkeys(settings, _settings_referents),
         subclasses=(
             (named("matplotlib.figure.Figure"), _figure),
             (named("matplotlib.widgets.Widget", "matplotlib.animation.Animation"), _widget),
@@ -43,5 +74,5 @@ def plugin() -> Plugin:
                 named("matplotlib.backend_bases.FigureManagerBase", "matplotlib.backend_bases.FigureCanvasBase"),
                 _manager,
             ),
-        )
+        ),
     )

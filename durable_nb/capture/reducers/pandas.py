@@ -1,0 +1,38 @@
+"""The options object of pandas stays the one of the process; frames, groupings and stylers pickle by themselves.
+
+Merged into the plug-in by `load` once pandas is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from durable_nb.capture.reducers import Plugin
+
+LIBRARY = "pandas"
+
+
+def _make_options(path: str) -> Any:
+    import pandas
+
+    options = pandas.options
+    for part in path.split(".") if path else ():
+        options = getattr(options, part)
+    return options
+
+
+def _options(options: Any) -> tuple[Any, ...]:
+    # It is a window on the global settings; a copy of them would be set without any effect.
+    return _make_options, (vars(options)["prefix"],)
+
+
+def _referents(options: Any) -> Iterable[Any] | None:
+    return None
+
+
+def plugin() -> Plugin:
+    """Return what pandas needs."""
+    kind = type(sys.modules["pandas"].options)
+    return Plugin(exact={kind: _options}, referents={kind: _referents})
