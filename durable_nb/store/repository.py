@@ -201,10 +201,14 @@ class Repository:
     def verify(self, *, repair: bool = False, owner: Owner | None = None) -> VerifyReport:
         """Check every event, manifest and reachable chunk; with `repair` set aside what is damaged.
 
-        `repair` writes to every workflow that lost a checkpoint and raises LeaseHeld when another kernel has it.
+        `repair` writes, so it raises LeaseHeld while another kernel does.
         """
+        owner = owner or this_process("verify", self.clock)
         with writing("Verifying"):
-            return verify(self, repair=repair, owner=owner or this_process("verify", self.clock))
+            if not repair:
+                return verify(self, repair=False, owner=owner)
+            with self._alone(owner):
+                return verify(self, repair=True, owner=owner)
 
     def gc(self, *, dry_run: bool = False, owner: Owner | None = None) -> GcReport:
         """Remove what no kept checkpoint reaches; LeaseHeld while another kernel writes in this folder."""
@@ -229,7 +233,7 @@ class Repository:
 
     @contextmanager
     def _alone(self, owner: Owner) -> Iterator[None]:
-        """Hold the folder for gc: no kernel writes now, none begins before this ends.
+        """Hold the folder for gc or repair: no kernel writes now, none begins before this ends.
 
         A kernel that begins claims its workflow and then looks for gc; gc claims and then looks for kernels. So one
         of the two always sees the other.
@@ -249,8 +253,8 @@ class Repository:
         if is_alive(holder) is not False and not _same_process(holder, owner):
             raise LeaseHeld(
                 f"Another kernel (process {holder.pid} on {holder.host}) is writing in this folder, so nothing was "
-                "collected; everything is safe.",
-                hint="Run gc again when that kernel is shut down, or with `%durable gc` when it is the only one.",
+                "changed; everything is safe.",
+                hint="Try again when that kernel is shut down, or from within it when it is the only one.",
                 pid=holder.pid,
                 host=holder.host,
                 since=holder.since,
@@ -261,7 +265,7 @@ class Repository:
         holder = current_owner(self.files, GC_LEASE)
         if holder is not None and is_alive(holder) is not False and not _same_process(holder, owner):
             raise LeaseHeld(
-                f"Process {holder.pid} on {holder.host} is removing unused data in this folder; everything is safe.",
+                f"Process {holder.pid} on {holder.host} is tidying up in this folder; everything is safe.",
                 hint="Load the extension again in a moment.",
                 pid=holder.pid,
                 host=holder.host,

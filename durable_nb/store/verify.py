@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from durable_nb.errors import Integrity, LeaseHeld, RepositoryError, Untrusted
+from durable_nb.errors import Integrity, RepositoryError, Untrusted
 from durable_nb.model import CheckpointId, Event, EventDraft, Owner, Problem, VerifyReport
 from durable_nb.store.chunks import PACK_MAGIC, PACKS, ChunkStore, Entry
 from durable_nb.store.explain import reading
@@ -200,25 +200,18 @@ def _repair(repository: Repository, store: ChunkStore, findings: _Findings, chec
     for known in list(repository.chunks.packs):
         repository.chunks.forget(known)
     repository.chunks.refresh(durable=True)
-    unmarked: set[str] = set()
     for workflow_id, broken in findings.broken.items():
         outputs = findings.outputs.get(workflow_id, [])
         if broken or outputs:
-            try:
-                with repository.writer(workflow_id, owner) as workflow:
-                    _mark(workflow, broken, outputs)
-            except (LeaseHeld, Untrusted):
-                # The report shows what is left to do: these problems are not marked as repaired.
-                unmarked.update(broken)
-    findings.problems = [
-        replace(problem, repaired=_repaired(problem) and not unmarked & set(problem.checkpoints))
-        for problem in findings.problems
-    ]
+            with repository.writer(workflow_id, owner) as workflow:
+                _mark(workflow, broken, outputs)
+    findings.problems = [replace(problem, repaired=_repaired(problem)) for problem in findings.problems]
 
 
 def _repaired(problem: Problem) -> bool:
     # A line of the journal stays as it is: it is the evidence, and reading steps over it.
-    return problem.object.startswith(("chunk ", "pack ", "manifest ", "the event of "))
+    # A foreign manifest waits for the user's trust.
+    return problem.kind != "unsigned" and problem.object.startswith(("chunk ", "pack ", "manifest ", "the event of "))
 
 
 def _mark(workflow: Workflow, broken: Mapping[CheckpointId, str], outputs: Sequence[tuple[Event, str]]) -> None:

@@ -276,7 +276,7 @@ class Workflow:
             staged = stage(delta, self._chunks, self._marks, self._inline.keys())
             body = delta_body(delta, staged.groups, parent, self.workflow_id, depth + 1)
             manifest = apply_body(parent, body)
-            if body["depth"] >= KEYFRAME_EVERY:
+            if body["depth"] >= KEYFRAME_EVERY or delta.parent in self._corrupted:
                 body = keyframe_body(manifest, self.workflow_id)
             plan = make_plan(draft, body, staged.new, attachments or {}, also, chunks=self._chunks, key=self._key)
             events = self._make_true(plan)

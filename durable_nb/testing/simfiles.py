@@ -119,6 +119,12 @@ class SimFiles:
             found._names[path] = found._durable[path] = survivor
         return found
 
+    def copy_before_crash(self, seed: int) -> SimFiles:
+        """Return the disk as it may be found after a power cut now, and stay usable."""
+        found = self.crash(random.Random(seed))
+        self._dead = False
+        return found
+
     def copy(self) -> SimFiles:
         """Return an independent disk with the same, now wholly durable, content."""
         twin = SimFiles(ignore_file_sync=self.ignore_file_sync, ignore_folder_sync=self.ignore_folder_sync)

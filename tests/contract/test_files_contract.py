@@ -174,3 +174,56 @@ def test_local_sync_reaches_the_operating_system_and_tolerates_only_einval(
         file.sync()
     file.close()
     assert calls == ["fsync", "fsync", "fdatasync"]
+
+
+def survivors(files: SimFiles, path: str, tries: int = 60) -> set[bytes | None]:
+    """Return what a file may hold after a power cut, None where its name is gone."""
+    return {files.copy_before_crash(seed).snapshot().get(path) for seed in range(tries)}
+
+
+def test_simulated_unsynced_data_is_lost_torn_or_kept_and_synced_data_never_changes() -> None:
+    """After a crash the synced prefix is there, and behind it any part of the rest."""
+    files = SimFiles()
+    file = files.create("a")
+    files.sync_folder("")
+    file.write(b"synced")
+    file.sync()
+    file.write(b"unsynced")
+    found = survivors(files, "a")
+    assert {b"synced", b"syncedunsynced"} <= found
+    assert len(found) > 4
+    assert all(content is not None and content.startswith(b"synced") for content in found)
+
+
+def test_simulated_names_are_lost_without_a_folder_sync() -> None:
+    """A created, renamed or removed name may be as before; after sync_folder it is as it is now."""
+    files = SimFiles()
+    put(files, "a", b"1")
+    assert {None, b"1"} == survivors(files, "a")
+    files.sync_folder("")
+    files.make_folder("d")
+    files.rename("a", "d/b")
+    assert {None, b"1"} == survivors(files, "a")
+    for seed in range(60):
+        assert files.copy_before_crash(seed).snapshot(), "a renamed file is at neither place"
+    files.sync_folder("d")
+    assert {b"1"} == survivors(files, "d/b")
+    files.sync_folder("")
+    assert {None} == survivors(files, "a")
+
+
+def test_simulated_failing_sync_drops_what_a_later_sync_does_not_save() -> None:
+    """As on Linux, a second sync after a failed one returns without the dropped data being durable."""
+    files = SimFiles()
+    file = files.create("a")
+    files.sync_folder("")
+    file.write(b"dropped")
+    files.fail_at(1, OSError(errno.EIO, "I/O error"))
+    with pytest.raises(OSError, match="I/O"):
+        file.sync()
+    file.sync()
+    assert {bytes(7)} == survivors(files, "a")
+    file.truncate(0)
+    file.write(b"again")
+    file.sync()
+    assert {b"again"} == survivors(files, "a")

@@ -16,8 +16,6 @@ from durable_nb.testing.recovery import check_promises, check_recovery
 from durable_nb.testing.scenario import NOTEBOOK, Scenario, delta_of, newest, open_repository
 from durable_nb.testing.simfiles import SimFiles
 
-ERRORS = [errno.ENOSPC, errno.EIO]
-
 
 def number_of_operations() -> int:
     """Return how many calls to the disk the scenario makes."""
@@ -44,11 +42,10 @@ def live_with_failure(n: int, number: int) -> tuple[SimFiles, Scenario, list[Dur
     return files, life, failures
 
 
-@pytest.mark.parametrize("number", ERRORS, ids=["ENOSPC", "EIO"])
-def test_every_failing_call_costs_nothing(number: int) -> None:
-    """Whichever call fails, the step says what is safe, its second try succeeds, and all is there after a crash."""
+def check_failing_calls(number: int, *, first: int, every: int) -> None:
+    """Let each `every`-th call fail in a life of its own; check what is said, and recover after a crash."""
     seen = 0
-    for n in range(1, number_of_operations() + 1):
+    for n in range(first, number_of_operations() + 1, every):
         files, life, failures = live_with_failure(n, number)
         for error in failures:
             text = str(error)
@@ -62,7 +59,22 @@ def test_every_failing_call_costs_nothing(number: int) -> None:
         except BaseException as error:
             error.add_note(f"call {n} failed with {os.strerror(number)}")
             raise
-    assert seen > 200
+    assert seen > 200 // every
+
+
+def test_every_failing_call_costs_nothing() -> None:
+    """Whichever call fails, the step says what is safe, its second try succeeds, and all is there after a crash."""
+    # Every call fails once: the odd ones for lack of space, the even ones with an I/O error.
+    check_failing_calls(errno.ENOSPC, first=1, every=2)
+    check_failing_calls(errno.EIO, first=2, every=2)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EROFS])
+def test_every_failing_call_costs_nothing_long(number: int) -> None:
+    """Every call fails with every error."""
+    check_failing_calls(number, first=1, every=1)
 
 
 def test_a_failed_commit_leaves_everything_as_it_was_and_the_next_succeeds() -> None:
