@@ -27,7 +27,6 @@ from durable_nb.capture.definitions import (
     ByValue,
     Definitions,
     LruCache,
-    PrivateGlobals,
     constants,
     importable,
     shared_nans,
@@ -174,10 +173,6 @@ def _cell(pickler: _Pickler, obj: Any) -> Any:
     return pickler.by_value.cell(obj)
 
 
-def _private_globals(pickler: _Pickler, obj: Any) -> Any:
-    return pickler.by_value.private_globals(obj)
-
-
 def _hooked(pickler: _Pickler, obj: Any) -> Any:
     # The class brings Python code that runs now; pickle would run it just the same, only audibly.
     with quiet():
@@ -192,7 +187,6 @@ _FIXED: Mapping[type, Action] = {
     **dict.fromkeys(TYPING, _definition),
     types.CodeType: _code,
     types.CellType: _cell,
-    PrivateGlobals: _private_globals,
 }
 
 

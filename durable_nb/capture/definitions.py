@@ -8,7 +8,6 @@ under that name, and referred to by name from everywhere else; any other is stor
 from __future__ import annotations
 
 import abc
-import builtins
 import enum
 import functools
 import linecache
@@ -22,7 +21,7 @@ from typing import Any
 from durable_nb.capture import rebuild
 from durable_nb.capture.reducers import Unstorable
 
-__all__ = ["Definitions", "constants", "importable", "is_definition", "parts", "shared_nans"]
+__all__ = ["Definitions", "constants", "importable", "is_definition", "parts", "private", "shared_nans"]
 
 LruCache: type = type(functools.lru_cache(abs))
 TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
@@ -110,6 +109,13 @@ class Definitions:
         return self.paths.get(id(obj))
 
 
+def private(scope: dict[str, Any]) -> bool:
+    """Tell whether a function's globals are a dictionary of its own (made by exec), not those of a module."""
+    name = scope.get("__name__")
+    module = sys.modules.get(name) if isinstance(name, str) else None
+    return module is None or vars(module) is not scope
+
+
 def parts(obj: Any) -> list[Any]:
     """Return what a definition holds, for the walk: never its globals."""
     if isinstance(obj, types.FunctionType):
@@ -141,7 +147,6 @@ class ByValue:
     def __init__(self, namespace: dict[str, Any]) -> None:
         self.namespace = namespace
         self.sources: dict[str, str | None] = {}
-        self.globals: dict[int, PrivateGlobals] = {}
         self.nans: dict[int, tuple[int, float]] = {}
         self.empty_cells: set[int] = set()
         self.enums: set[type] = set()
@@ -198,19 +203,10 @@ class ByValue:
         scope = f.__globals__
         if scope is self.namespace:
             return None
-        name = scope.get("__name__")
-        module = sys.modules.get(name) if isinstance(name, str) else None
-        if module is not None and vars(module) is scope:
-            return name if name != "__main__" else None
-        if scope.get("__builtins__") in (builtins, builtins.__dict__):
-            return self.globals.setdefault(id(scope), PrivateGlobals(scope))
-        return scope
-
-    def private_globals(self, held: PrivateGlobals) -> tuple[Any, ...]:
-        """Describe the globals of a function that exec made, without the builtins in it."""
-        items = {k: v for k, v in held.scope.items() if k != "__builtins__"}
-        name = items.get("__name__", "builtins")
-        return rebuild._make_globals, (name,), items, None, None, rebuild._fill_globals
+        if private(scope):
+            return scope
+        name = scope["__name__"]
+        return name if name != "__main__" else None
 
     def lru_cache(self, wrapper: Any) -> tuple[Any, ...]:
         """Describe a cache wrapper; it comes back empty, as a cache may."""
@@ -315,12 +311,3 @@ _PLAIN_VALUE: Mapping[type, Any] = {
     bytes: lambda member: b"".join((member,)),
     tuple: lambda member: tuple(tuple.__iter__(member)),
 }
-
-
-class PrivateGlobals:
-    """Stands for the globals dictionary of a function made by exec, which holds all builtins beside other names."""
-
-    __slots__ = ("scope",)
-
-    def __init__(self, scope: dict[str, Any]) -> None:
-        self.scope = scope

@@ -15,7 +15,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from durable_nb.capture.definitions import TYPING, Definitions, LruCache, constants, importable, parts, shared_nans
+from durable_nb.capture.definitions import (
+    TYPING,
+    Definitions,
+    LruCache,
+    constants,
+    importable,
+    parts,
+    private,
+    shared_nans,
+)
 from durable_nb.capture.reducers import Plugin, Sharing
 
 __all__ = ["ATOMIC", "LARGE_BYTES", "Grouping", "is_atomic", "partition"]
@@ -191,6 +200,11 @@ class _Walk:
     def _by_value(self, name: str, value: Any, frontier: list[Any]) -> None:
         self.owner[id(value)] = name
         held = parts(value)
+        if type(value) is types.FunctionType:
+            scope = value.__globals__
+            # Globals made by exec belong to the function; those of the notebook or a module are never followed.
+            if self.owner.get(id(scope)) != "" and private(scope):
+                held.append(scope)
         self.kept.append(held)
         frontier.append(held)
 

@@ -8,7 +8,6 @@ or narrowed. Nothing here runs the user's code: a class comes back without its m
 from __future__ import annotations
 
 import abc
-import builtins
 import functools
 import importlib
 import linecache
@@ -111,15 +110,6 @@ def _make_cell() -> types.CellType:
 
 def _fill_cell(cell: types.CellType, content: tuple[object]) -> None:
     cell.cell_contents = content[0]
-
-
-def _make_globals(name: str) -> dict[str, Any]:
-    """Return a private globals dictionary (functions made by exec); its items follow by `_fill_globals`."""
-    return {"__builtins__": builtins.__dict__, "__name__": name}
-
-
-def _fill_globals(target: dict[str, Any], items: dict[str, Any]) -> None:
-    target.update(items)
 
 
 def _make_function(
