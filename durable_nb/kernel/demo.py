@@ -37,7 +37,8 @@ CELL_TIMEOUT_S = 600
 MIDDLE = (0.35, 0.9)
 
 BY_KERNEL = """
-SELECT dense_rank() OVER (ORDER BY a.seq) AS kernel, e.payload->>'$.name' AS cell, e.event_type AS event
+SELECT dense_rank() OVER (ORDER BY a.seq) AS kernel, e.payload->>'$.name' AS cell, e.event_type AS event,
+       e.payload->>'$.decision' AS decision
 FROM events e JOIN events a ON a.kernel_id = e.kernel_id AND a.event_type = 'KernelAttached'
 WHERE e.event_type IN ('ActivityStarted', 'ActivityCompleted', 'ActivityReused')
 ORDER BY e.seq
@@ -111,6 +112,10 @@ def _show(cells: Sequence[Cell], text: str, where: str, folder: Path) -> Report:
 def _kernel(folder: Path, text: str) -> Iterator[Kernel]:
     """Start a kernel that believes to be a front end's: told its notebook's path, and by no setting of the user."""
     folder.mkdir(exist_ok=True)
+    quiet = folder / ".ipython" / "profile_default" / "ipython_kernel_config.py"
+    quiet.parent.mkdir(parents=True, exist_ok=True)
+    # What kernels log at their start would tear the story.
+    quiet.write_text("c.IPKernelApp.log_level = 'CRITICAL'\n", encoding="utf-8")
     (folder / "notebook.ipynb").write_text(text, encoding="utf-8")
     told = {name: "" for name in os.environ if name.startswith("DURABLE_NB_")}
     told |= {"DURABLE_NB_KEY_FILE": str(folder.parent / "key"), "JPY_SESSION_NAME": str(folder / "notebook.ipynb")}
@@ -177,23 +182,22 @@ def _variables(kernel: Kernel) -> dict[str, str]:
 
 def _report(cells: Sequence[Cell], whole: Seen, again: Seen, notebook: Path) -> Report:
     by_kernel, history = _query(notebook, BY_KERNEL, HISTORY)
-    finished = {name for kernel, name, event in by_kernel.rows if kernel == 1 and event == "ActivityCompleted"}
-    ran_again = [name for kernel, name, event in by_kernel.rows if kernel == 2 and event == "ActivityStarted"]
-    setups = {cell.name for cell in cells if "--setup" in cell.source.partition("\n")[0]}
+    finished = {name for kernel, name, event, _ in by_kernel.rows if kernel == 1 and event == "ActivityCompleted"}
+    ran = {name: why for kernel, name, event, why in by_kernel.rows if kernel == 2 and event == "ActivityStarted"}
     differing = [
-        *(f"cell {c.name} shows something else" for i, c in enumerate(cells) if c.compared and _differ(whole, again, i)),
-        *(f"variable {name} differs" for name in sorted(whole.variables.keys() | again.variables.keys())
-          if whole.variables.get(name) != again.variables.get(name)),
-        *(f"cell {name} was finished and ran again" for name in ran_again if name in finished - setups),
-        *(f"cell {name} was finished and was not skipped" for name in sorted(finished - setups - set(again.skipped))),
-    ]  # fmt: skip
+        *(f"cell {cells[i].name} shows something else" for i in _differing_cells(cells, whole, again)),
+        *(f"variable {name} differs" for name in _differing_variables(whole, again)),
+        *(f"cell {name} was finished and ran again: {why}" for name, why in ran.items() if name in finished),
+        *(f"cell {name} was finished and not skipped" for name in sorted(finished - set(again.skipped) - set(ran))),
+    ]
     compared = sum(cell.compared for cell in cells)
     lines = [
         f"finished before the kill, skipped after it: {', '.join(again.skipped) or 'none'}",
-        f"ran in the new kernel: {', '.join(ran_again) or 'none'}",
-        f"outputs of {compared} cells and {len(whole.variables)} variables and random streams compared with the "
-        f"uninterrupted run's: {'all equal' if not differing else 'NOT EQUAL'}",
+        f"ran in the new kernel: {', '.join(ran) or 'none'}",
+        f"outputs of {compared} cells and {len(whole.variables)} variables compared with those of the "
+        f"uninterrupted run: {'all equal' if not differing else 'NOT EQUAL'}",
         *differing,
+        *_bodies(notebook.with_name("ran.log")),
         "",
         "The history, by SQL:",
         *HISTORY.strip().splitlines(),
@@ -201,7 +205,7 @@ def _report(cells: Sequence[Cell], whole: Seen, again: Seen, notebook: Path) -> 
     data = {
         "ok": not differing,
         "skipped": again.skipped,
-        "ran": ran_again,
+        "ran": list(ran),
         "differing": differing,
         "history": loads(history.to_json()),
     }
@@ -209,8 +213,18 @@ def _report(cells: Sequence[Cell], whole: Seen, again: Seen, notebook: Path) -> 
     return Report(lines=lines, tables=[table], data=data, ok=not differing)
 
 
-def _differ(whole: Seen, again: Seen, at: int) -> bool:
-    return whole.outputs[at] != again.outputs[at]
+def _bodies(log: Path) -> list[str]:
+    """Return what the built-in notebook's bodies wrote themselves: the one that was killed twice, every other once."""
+    return [f"bodies that ran, by their own log: {', '.join(log.read_text().split())}"] if log.is_file() else []
+
+
+def _differing_cells(cells: Sequence[Cell], whole: Seen, again: Seen) -> list[int]:
+    return [i for i, cell in enumerate(cells) if cell.compared and whole.outputs[i] != again.outputs[i]]
+
+
+def _differing_variables(whole: Seen, again: Seen) -> list[str]:
+    names = sorted(whole.variables.keys() | again.variables.keys())
+    return [name for name in names if whole.variables.get(name) != again.variables.get(name)]
 
 
 def _query(notebook: Path, *statements: str) -> list[Rows]:

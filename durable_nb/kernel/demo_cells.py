@@ -58,6 +58,7 @@ def _cell(name: str, cell_id: str, source: str) -> Cell:
             source = source.replace("%%durable", f"%%durable {name}", 1)
         return Cell(cell_id=cell_id or name, name=name, source=source, durable=True, compared=not shows_history)
     if shows_history or source.lstrip().startswith("%%"):
+        name = " ".join(source.split()[:2])[:14]
         return Cell(cell_id=cell_id or name, name=name, source=source, durable=False, compared=not shows_history)
     source = f"%%durable {name}\n{source}"
     return Cell(cell_id=cell_id or name, name=name, source=source, durable=True, compared=True)

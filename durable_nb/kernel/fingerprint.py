@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import io
 import struct
-import sys
 import types
 from collections import deque
 from collections.abc import Iterable, Mapping
@@ -29,7 +28,7 @@ _CLASS_NOISE = frozenset({"__dict__", "__weakref__", "__module__", "__doc__", "_
 
 
 def fingerprints(namespace: Mapping[str, Any]) -> dict[str, str]:
-    """Return name → «type digest» for the user's variables, and the same for the random streams.
+    """Return name → «type digest» for the user's variables.
 
     A name that is the same mutable object as an earlier one (in alphabetical order) says so instead.
     """
@@ -44,11 +43,6 @@ def fingerprints(namespace: Mapping[str, Any]) -> dict[str, str]:
             found[name] = f"is {earlier}"
         else:
             found[name] = f"{type(value).__name__} {_digest(value)}"
-    for module in ("random", "numpy.random"):
-        if module in sys.modules:
-            stream = sys.modules[module]
-            state = stream.getstate() if module == "random" else stream.get_state()
-            found[f"the stream of {module}"] = _digest(state)
     return found
 
 
