@@ -10,6 +10,8 @@ from __future__ import annotations
 import ast
 import hashlib
 import json
+import os
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -24,6 +26,8 @@ from durable_nb.model import Json, Unsaved
 __all__ = ["Component", "ProcessState", "Tracker"]
 
 _UNSEEN: Any = object()
+_ENVIRON = re.compile(r"os\.environ\[(.*)\]")
+_NOT_A_VARIABLE = re.compile(r"\W")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,7 @@ class ProcessState:
         trackers: Iterable[Tracker] = (*first, self._imports, self._modules, *libraries, *last)
         self._slots = {tracker.name: _Slot(tracker) for tracker in trackers}
         self._broken: dict[str, Unsaved] = {}
+        self._carried: list[Unsaved] = []
         for slot in self._slots.values():
             if self._ready(slot):
                 self._see(slot)
@@ -120,7 +125,22 @@ class ProcessState:
         found += self._modules.reported()
         found += self._environ.reported()
         found += open_figures()
-        return found + list(self._broken.values())
+        found += self._broken.values()
+        seen = {(item.name, item.path) for item in found}
+        self._carried = [item for item in self._carried if not self._settled(item)]
+        return found + [item for item in self._carried if (item.name, item.path) not in seen]
+
+    def carry(self, reported: Iterable[Unsaved]) -> None:
+        """Take over what a restored checkpoint reported about process state: lost until a cell sets it again."""
+        self._carried = [item for item in reported if _NOT_A_VARIABLE.search(item.name) or item.name in self._slots]
+
+    def _settled(self, item: Unsaved) -> bool:
+        variable = _ENVIRON.fullmatch(item.name)
+        if variable is not None:
+            return variable[1] in os.environ
+        if item.name.startswith("import "):
+            return item.name.removeprefix("import ") in sys.modules
+        return item.name in self._slots and self.touched(item.name)
 
     def partial(self, namespace: Mapping[str, Any]) -> list[Unsaved]:
         """Return what variables lose although they are stored, such as the event callbacks of a figure."""
@@ -167,7 +187,7 @@ class ProcessState:
             return True
         module = sys.modules.get(needs)
         # A module that a thread is importing right now is there, but half of it is missing.
-        return module is not None and not getattr(module.__spec__, "_initializing", False)
+        return module is not None and not getattr(getattr(module, "__spec__", None), "_initializing", False)
 
     def _see(self, slot: _Slot) -> None:
         tracker = slot.tracker

@@ -77,7 +77,7 @@ class Imports:
             self._stored[name] = file
             try:
                 _import(name, file)
-            except Exception as error:  # importing runs foreign code; one module must not cost the others
+            except (Exception, SystemExit) as error:  # importing runs foreign code; it must not cost the others
                 reason = f"it could not be imported: {type(error).__name__}: {error}"
                 problems.append(Unsaved(name=f"import {name}", path="", type="module", reason=reason))
         return problems
@@ -189,7 +189,7 @@ class LocalModules:
         problems = []
         for name in value:
             # It may have been imported by another module only; why it cannot be is told below or by its importer.
-            with contextlib.suppress(Exception):
+            with contextlib.suppress(Exception, SystemExit):
                 importlib.import_module(name)
         current = self.mark()
         for name in {*value, *current}:
@@ -223,13 +223,14 @@ class LocalModules:
 
     def _diff(self, name: str) -> dict[str, tuple[Any, Any]]:
         module = sys.modules.get(name)
-        if not isinstance(module, ModuleType) or getattr(module.__spec__, "_initializing", False):
+        if not isinstance(module, ModuleType) or getattr(getattr(module, "__spec__", None), "_initializing", False):
             return {}
         baseline = self._baselines.get(name)
-        if baseline is None or baseline.spec is not module.__spec__:
+        spec = getattr(module, "__spec__", None)
+        if baseline is None or baseline.spec is not spec:
             values = _values(module)
             values.update(_written(module, values))
-            baseline = self._baselines[name] = _Baseline(module.__spec__, values)
+            baseline = self._baselines[name] = _Baseline(spec, values)
         before, now = baseline.values, _values(module)
         if before == now:
             return {}

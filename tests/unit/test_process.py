@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from durable_nb.capture.process import Component, ProcessState
+from durable_nb.model import Unsaved
 
 
 @pytest.fixture(autouse=True)
@@ -349,6 +350,32 @@ def test_variables_set_by_an_import_are_not_the_users(
     monkeypatch.delenv("DNB_LIB")
     monkeypatch.delenv("DNB_MINE", raising=False)
     assert expected == found
+
+
+def test_losses_of_a_restored_checkpoint_stay_reported_until_a_cell_mends_them(
+    monkeypatch: pytest.MonkeyPatch, logger: logging.Logger
+) -> None:
+    """A variable that is still not set is still lost after the next checkpoint."""
+    monkeypatch.delenv("DNB_LOST", raising=False)
+    lost = [Unsaved(name=n, path="", type="", reason="r") for n in ("os.environ[DNB_LOST]", "logging", "df")]
+    state = ProcessState()
+    state.carry(lost)
+    state.capture()
+    assert [item.name for item in state.reported()] == ["os.environ[DNB_LOST]", "logging"]
+    monkeypatch.setenv("DNB_LOST", "1")
+    logger.setLevel(logging.DEBUG)
+    state.capture()
+    names = [item for item in state.reported() if item.reason == "r"]
+    assert names == []
+
+
+def test_module_that_exits_at_import_costs_nothing_else() -> None:
+    """SystemExit while a module is imported is a line of the report."""
+    Path("dnb_exit.py").write_text("raise SystemExit(3)\n")
+    sys.path.insert(0, os.getcwd())
+    importlib.invalidate_caches()
+    found = ProcessState().restore({"imports": [["dnb_exit", ""]]})
+    assert [item.name for item in found] == ["import dnb_exit"]
 
 
 def _local(name: str, text: str) -> Any:
