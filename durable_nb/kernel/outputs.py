@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from durable_nb.kernel.patches import Patches
@@ -327,13 +328,33 @@ def _flush(streams: Iterable[Any]) -> None:
 
 def _drain_file_descriptors(streams: Iterable[Any]) -> None:
     # ipykernel reads what C code and child processes write to descriptors 1 and 2 in a thread of its own.
-    deadline_s = time.monotonic() + _DRAIN_S
     for stream in streams:
-        pipe = getattr(stream, "_fid", None)
-        if not isinstance(pipe, int) or os.name != "posix":
-            continue
-        while select.select([pipe], [], [], 0)[0] and time.monotonic() < deadline_s:
-            time.sleep(0.001)
+        pipe, reader = getattr(stream, "_fid", None), getattr(stream, "watch_fd_thread", None)
+        if os.name == "posix" and isinstance(pipe, int) and reader is not None and reader.is_alive():
+            _wait_until_read(pipe, reader.native_id)
+
+
+def _wait_until_read(pipe: int, reader: int) -> None:
+    deadline_s = time.monotonic() + _DRAIN_S
+    while time.monotonic() < deadline_s:
+        if not select.select([pipe], [], [], 0)[0]:
+            waiting = _waits_for(pipe, reader)
+            if waiting is None:
+                # Where the system does not tell, a thread that has just read gets the time to pass it on.
+                time.sleep(0.001)
+            if waiting is not False:
+                return
+        time.sleep(0.0002)
+
+
+def _waits_for(descriptor: int, thread: int) -> bool | None:
+    """Whether a thread of this process is blocked in a system call on a descriptor; None if the system won't tell."""
+    try:
+        fields = Path(f"/proc/self/task/{thread}/syscall").read_text().split()
+    except OSError:
+        return None
+    # «number first-argument …», or «running» while it is in no system call.
+    return len(fields) > 1 and fields[1] == hex(descriptor)
 
 
 def _size(value: Any) -> int:
