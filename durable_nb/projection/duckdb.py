@@ -79,13 +79,14 @@ class Projection:
         if not batch:
             return 0
         with self._lock, self._as_os_errors():
-            added = 0
             try:
-                if not _continues(batch, self._heads()):
-                    added = self._catch_up()
+                added = self._append(batch, gapless=True)
+                if added is not None:
+                    return added
+                before = self._catch_up()
             except NotWhole as error:
-                added = self._make_again(error)
-            return added + self._append(batch)
+                before = self._make_again(error)
+            return before + (self._append(batch) or 0)
 
     def refresh(self) -> int:
         """Read the journal and add what the file does not hold yet; return how many rows came in.
@@ -137,20 +138,20 @@ class Projection:
 
     # -- bringing the file up to date
 
-    def _heads(self) -> dict[str, Head]:
+    def _heads(self, connection: Any) -> dict[str, Head]:
         """Return up to where the file holds each workflow; NotWhole when it cannot be trusted to."""
-        with self._open(read_only=True) as connection:
-            layout, complete = connection.execute(_WHOLE, [self._shape().fingerprint]).fetchone()
-            if not layout:
-                raise NotWhole("it was made by another version of durable_nb")
-            if not complete:
-                raise NotWhole("its number of rows is not what it should be")
-            return heads(connection)
+        layout, complete = connection.execute(_WHOLE, [self._shape().fingerprint]).fetchone()
+        if not layout:
+            raise NotWhole("it was made by another version of durable_nb")
+        if not complete:
+            raise NotWhole("its number of rows is not what it should be")
+        return heads(connection)
 
     def _catch_up(self) -> int:
         """Compare the file with the journal and append what is new; NotWhole when the file must be made again."""
         # The file is asked before the journal is read: whatever it held by then, the journal must hold as well.
-        known = self._heads()
+        with self._open(read_only=True) as connection:
+            known = self._heads(connection)
         unseen = set(known)
         new: list[Event] = []
         for event in self._source():
@@ -161,12 +162,15 @@ class Projection:
                 unseen.discard(event.workflow_id)
         if unseen:
             raise NotWhole("it holds events that the journal does not")
-        return self._append(new) if new else 0
+        return (self._append(new) or 0) if new else 0
 
-    def _append(self, batch: Sequence[Event]) -> int:
+    def _append(self, batch: Sequence[Event], *, gapless: bool = False) -> int | None:
+        """Add what is newer than the file; with `gapless` only if nothing is missing between (else None)."""
         with self._open(read_only=False) as connection:
-            # Asked again under the writer's lock: another process may have added the same events meanwhile.
-            known = heads(connection)
+            # Asked under the writer's lock: another process may have added the same events a moment ago.
+            known = self._heads(connection)
+            if gapless and not _continues(batch, known):
+                return None
             new = [e for e in batch if e.workflow_id not in known or e.seq > known[e.workflow_id].seq]
             connection.execute("BEGIN")
             added = insert(connection, new, self._shape())
@@ -257,8 +261,8 @@ class Projection:
 
     def _check(self) -> None:
         """Read every row and look for every view; NotWhole when something is missing or does not read."""
-        self._heads()
         with self._open(read_only=True) as connection:
+            self._heads(connection)
             connection.execute("SELECT bit_xor(hash(events)) FROM events").fetchall()
             found = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
         lost = self._shape().views - {name for (name,) in found}
