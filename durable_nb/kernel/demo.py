@@ -112,10 +112,6 @@ def _show(cells: Sequence[Cell], text: str, where: str, folder: Path) -> Report:
 def _kernel(folder: Path, text: str) -> Iterator[Kernel]:
     """Start a kernel that believes to be a front end's: told its notebook's path, and by no setting of the user."""
     folder.mkdir(exist_ok=True)
-    quiet = folder / ".ipython" / "profile_default" / "ipython_kernel_config.py"
-    quiet.parent.mkdir(parents=True, exist_ok=True)
-    # What kernels log at their start would tear the story.
-    quiet.write_text("c.IPKernelApp.log_level = 'CRITICAL'\n", encoding="utf-8")
     (folder / "notebook.ipynb").write_text(text, encoding="utf-8")
     told = {name: "" for name in os.environ if name.startswith("DURABLE_NB_")}
     told |= {"DURABLE_NB_KEY_FILE": str(folder.parent / "key"), "JPY_SESSION_NAME": str(folder / "notebook.ipynb")}

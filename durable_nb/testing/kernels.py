@@ -70,7 +70,9 @@ class Kernel:
             **(environ or {}),
         }
         self._manager: Any = KernelManager(kernel_name="python3")
-        self._manager.start_kernel(cwd=str(folder), env=self._environ)
+        # Kernels log warnings about their own transport at every start, which would tear what the caller shows.
+        quiet = ["--IPKernelApp.log_level=40"]
+        self._manager.start_kernel(cwd=str(folder), env=self._environ, extra_arguments=quiet)
         self._connect()
 
     def _connect(self) -> None:
@@ -163,7 +165,8 @@ class Kernel:
 
     def sigkill(self) -> None:
         """Kill the kernel as the system does when memory runs out; return when it is gone."""
-        os.kill(self.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # a test may have killed it already
+            os.kill(self.pid, signal.SIGKILL)
         while self._manager.is_alive():
             time.sleep(0.01)
         self._release()
