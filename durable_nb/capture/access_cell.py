@@ -179,7 +179,7 @@ class Cell(Flow):
             if not self.in_function:
                 self.use.everything.append(f"{name}() reads all names")
         elif name in ("setattr", "delattr") and node.args:
-            self._note_target(node.args[0], f"{name}({self._shown(node.args[0])}, …)", direct=True)
+            self._note_target(node.args[0], node, direct=True)
 
     # -- texts that are looked up at run time --------------------------------------------------------------------
 
@@ -236,9 +236,9 @@ class Cell(Flow):
 
     def _note_change(self, node: ast.Attribute | ast.Subscript) -> None:
         if not isinstance(node.ctx, ast.Load):
-            self._note_target(node.value, self._shown(node), direct=True)
+            self._note_target(node.value, node, direct=True)
 
-    def _note_target(self, owner: ast.expr, shown: str, *, direct: bool) -> None:
+    def _note_target(self, owner: ast.expr, whole: ast.expr, *, direct: bool) -> None:
         """Note a change of `owner` if it hangs on a module or on a class that the notebook does not define."""
         root, links = owner, 0
         while True:
@@ -251,10 +251,13 @@ class Cell(Flow):
                 break
         if not isinstance(root, ast.Name) or not (direct or links):
             return
-        dotted = ast.unparse(owner)
-        if any(dotted == state or dotted.startswith((state + ".", state + "[")) for state in rules.PROCESS_STATE):
-            return
         value = self.value_of(root)
+        # `plt.rcParams` is `matplotlib.pyplot.rcParams`, whatever the module is called here.
+        real = ".".join(part for part in _home(value) if part) or root.id
+        dotted = real + ast.unparse(owner)[len(root.id) :]
+        if rules.is_process_state(dotted):
+            return
+        shown = self._shown(whole)
         if value is _ABSENT and root.id in self.imported and not self.is_local(root.id):
             self.use.effects.append(f"{shown} changes something imported")
         elif _is(value, ModuleType) and value.__name__ != "__main__":
@@ -270,7 +273,7 @@ class Cell(Flow):
             owner = function.value
             direct = isinstance(owner, ast.Name) and not _is(self.value_of(owner), (ModuleType, type))
             if not _is(self.value_of(owner), (ModuleType, type)):
-                self._note_target(owner, f"{self._shown(function)}(…)", direct=direct)
+                self._note_target(owner, node, direct=direct)
         root = function
         while isinstance(root, ast.Attribute):
             root = root.value

@@ -6,6 +6,7 @@ Called by the access analysis and, for digests, by the engine; reads source file
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import os
 import sys
@@ -19,6 +20,7 @@ _MAX_PACKAGE_FILES = 5_000
 _INSTALLED_PARTS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
+@functools.cache
 def installed_folders() -> tuple[str, ...]:
     """Return the folders of the standard library and of installed packages, each with a trailing separator."""
     paths = sysconfig.get_paths()

@@ -248,7 +248,8 @@ class Reach:
     def _change(self, chain: tuple[str, ...]) -> None:
         value: Any = self.namespace.get(chain[0])
         shown = ".".join(chain).replace(".[]", "[…]")
-        if any(shown == s or shown.startswith((s + ".", s + "[")) for s in rules.PROCESS_STATE):
+        root = value.__name__ if issubclass(type(value), types.ModuleType) else chain[0]
+        if rules.is_process_state(root + shown[len(chain[0]) :]):
             return
         is_method = chain[-1] in rules.MUTATORS
         if issubclass(type(value), types.ModuleType):

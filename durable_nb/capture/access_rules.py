@@ -28,6 +28,7 @@ __all__ = [
     "SWALLOWING_CONTEXTS",
     "UNSEEN_MODULES",
     "history_name",
+    "is_process_state",
 ]
 
 IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
@@ -87,12 +88,17 @@ EFFECT_CALLS: Final = frozenset(
     {
         "atexit.register", "atexit.unregister", "codecs.register", "codecs.register_error", "copyreg.pickle",
         "signal.signal", "sys.settrace", "sys.setprofile", "sys.addaudithook", "faulthandler.enable",
-        "socket.setdefaulttimeout", "locale.setlocale", "gc.disable", "gc.enable", "sys.setrecursionlimit",
-        "threading.settrace", "logging.basicConfig", "decimal.setcontext", "importlib.reload",
+        "socket.setdefaulttimeout", "locale.setlocale", "gc.disable", "gc.enable",
+        "threading.settrace", "importlib.reload",
     }
 )  # fmt: skip
 # Changes of these are process state, which is versioned and restored like a variable.
-PROCESS_STATE: Final = frozenset({"sys.modules", "sys.path", "os.environ", "sys.argv", "os.environb"})
+PROCESS_STATE: Final = frozenset(
+    {
+        "sys.modules", "sys.path", "sys.argv", "os.environ", "os.environb", "matplotlib.rcParams", "pandas.options",
+        "matplotlib.pyplot.rcParams", "decimal.getcontext()",
+    }
+)  # fmt: skip
 SWALLOWING_CONTEXTS: Final = frozenset({"suppress", "raises", "ExitStack", "AsyncExitStack", "assertRaises", "warns"})
 
 CODE_CELL_MAGICS: Final = frozenset({"time", "timeit", "capture", "prun", "memit", "mprun", "lprun", "pyinstrument"})
@@ -120,6 +126,11 @@ HARMLESS_LINE_MAGICS: Final = frozenset(
     }
 )  # fmt: skip
 SQL_MAGICS: Final = frozenset({"sql", "sqlcmd", "sqlplot", "duckdb", "durable_sql", "bigquery"})
+
+
+def is_process_state(dotted: str) -> bool:
+    """Tell whether `module.attribute…` lies in process state that is restored like a variable."""
+    return any(dotted == state or dotted.startswith((state + ".", state + "[")) for state in PROCESS_STATE)
 
 
 def history_name(name: str) -> str | None:

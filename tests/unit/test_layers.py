@@ -1,5 +1,7 @@
 """The boundaries of the architecture, read from the source: layers, ownership, sizes."""
 
+# The expected value stands on the left in every test.
+
 from __future__ import annotations
 
 import ast
