@@ -17,6 +17,7 @@ from durable_nb.capture.compare_parts import ATOMS, Incomparable, Parts, atom_ke
 __all__ = ["difference"]
 
 _SHOWN: Final = 60
+_BLOCK_BYTES: Final = 1 << 20
 _LINKS: Final = 24
 _SHAPE_LIMIT: Final = 200
 # Atoms for which Python's own `==` says it all once the types are the same.
@@ -287,7 +288,9 @@ def _same_bytes(a: Any, b: Any) -> bool:
         return True
     numpy = sys.modules["numpy"]
     one, two = (numpy.ascontiguousarray(v).reshape(-1).view(numpy.uint8) for v in (a, b))
-    return bool(numpy.array_equal(one, two))
+    # In blocks, so that comparing large arrays needs no memory of their size.
+    blocks = range(0, one.size, _BLOCK_BYTES)
+    return all(numpy.array_equal(one[i : i + _BLOCK_BYTES], two[i : i + _BLOCK_BYTES]) for i in blocks)
 
 
 def difference(a: Any, b: Any, *, limit: int = 5_000_000) -> str | None:

@@ -158,7 +158,7 @@ def test_builtins_are_reads_only_when_shadowed() -> None:
         (["t = 1\nclass A:\n    @staticmethod\n    def m():\n        return t"], "A.m()", {"A", "t"}),
         (["t = 1\ndef gen():\n    yield t\ng = gen()"], "next(g)", {"g", "t"}),
         (["t = 1\nclass A:\n    __slots__ = ('f',)\na = A()\na.f = lambda: t"], "a.f()", {"a", "t"}),
-        (["from functools import cached_property\nt = 1\nclass A:\n    m = cached_property(lambda s: t)"], "A().m", {"A", "t"}),
+        (["import functools as fs\nt = 1\nclass A:\n    m = fs.cached_property(lambda s: t)"], "A().m", {"A", "t"}),
     ],
 )  # fmt: skip
 def test_reads_are_closed_over_notebook_code(cells: list[str], source: str, expected: set[str]) -> None:
