@@ -67,7 +67,8 @@ def collect(repository: Repository, *, dry_run: bool, owner: Owner) -> GcReport:
 
 def _reach(workflow: Workflow, reachable: set[str]) -> set[str]:
     """Add the chunks that a workflow keeps; return the manifest files that it keeps."""
-    lost = [problem for problem in workflow.problems if problem.kind != "torn_tail"]
+    # A torn or orphaned line was never acknowledged; nothing can need it.
+    lost = [problem for problem in workflow.problems if problem.kind not in {"torn_tail", "orphan"}]
     if lost:
         raise Integrity(
             f"The history of {workflow.workflow_id!r} is damaged ({lost[0].detail}), so it is not known what it "
