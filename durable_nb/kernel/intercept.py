@@ -179,7 +179,7 @@ class Interceptor:
             raise UsageError("%%durable needs a cell body below its line.", hint=hint)
         if not nodelist:
             return None
-        return self._describe(info, nodelist, result, source=body, name=name, options=options, durable=True)
+        return self._describe(info, result, source=body, name=name, options=options, durable=True)
 
     def _request_without_header(self, info: Any, nodelist: Sequence[ast.stmt], result: Any) -> CellRequest | None:
         """Describe a person's cell: plain, or with `%durable on` durable; None for what the engine need not know."""
@@ -194,14 +194,15 @@ class Interceptor:
         # `%%time` above `%%durable`: the magic below makes its own body durable, with its own name and options.
         magics = itertools.takewhile(lambda line: line.startswith("%%"), code)
         durable = self.every and not any(_HEADER.match(line) for line in magics)
-        return self._describe(info, nodelist, result, source=info.raw_cell, durable=durable)
+        return self._describe(info, result, source=info.raw_cell, durable=durable)
 
-    def _describe(self, info: Any, nodelist: Sequence[ast.stmt], result: Any, **more: Any) -> CellRequest:
+    def _describe(self, info: Any, result: Any, **more: Any) -> CellRequest:
         count = getattr(result, "execution_count", None) or self._shell.execution_count
         transformed = getattr(info, "transformed_cell", None) or self._shell.transform_cell(info.raw_cell)
         return CellRequest(
             transformed=transformed,
-            tree=ast.Module(body=list(nodelist), type_ignores=[]),
+            # Parsed anew: the nodes that run carry the cell's line numbers, the engine wants those of `transformed`.
+            tree=ast.parse(transformed),
             cell_id=getattr(info, "cell_id", None),
             execution_count=count,
             **more,
@@ -311,7 +312,7 @@ class Interceptor:
         request = CellRequest(
             source=body,
             transformed=transformed,
-            tree=ast.Module(body=list(tree.body), type_ignores=[]),
+            tree=ast.parse(transformed),
             name=name,
             options=options,
             cell_id=None,

@@ -79,6 +79,13 @@ def test_every_kind_of_body_reaches_the_engine(kernel: Kernel, look: Look, name:
     assert look("len(e.outcomes)") == 1
 
 
+def test_tree_and_text_of_a_request_have_the_same_lines(kernel: Kernel, look: Look) -> None:
+    """Whoever analyses the request finds the text of each node in `transformed`."""
+    kernel.run("%%durable\n\n# first\na = 1\nprint(a)")
+    expression = "[__import__('ast').get_source_segment(q.transformed, n) for q in e.requests for n in q.tree.body]"
+    assert look(expression) == ["a = 1", "print(a)"]
+
+
 def test_in_out_and_underscore_are_those_of_the_body(kernel: Kernel, look: Look) -> None:
     """`In[n]` is the body, the raw history what was typed, `Out[n]`, `_n` and `_` the value, and the engine sees it."""
     reply = kernel.run("%%durable\n6 * 7")
