@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from threading import get_ident
 from typing import Any
 
+import xxhash
+
 from durable_nb.capture import rebuild
 from durable_nb.capture.definitions import (
     TYPING,
@@ -56,6 +58,16 @@ DENIED: Mapping[str, str] = {
 }
 
 
+def _digest(data: bytes, buffers: Sequence[memoryview]) -> str:
+    if not buffers:
+        return str(xxhash.xxh3_128_hexdigest(data))
+    state = xxhash.xxh3_128(data)
+    for buffer in buffers:
+        state.update(buffer.nbytes.to_bytes(8, "little"))
+        state.update(buffer)
+    return str(state.hexdigest())
+
+
 class Failed(Exception):
     """A group could not be pickled or loaded; `args[0]` is the reason in plain words."""
 
@@ -73,6 +85,7 @@ class Dumped:
     deps: tuple[str, ...]
     types: frozenset[type]
     marks: frozenset[str] = frozenset()
+    digest: str  # fingerprint: equal only if all bytes are
 
     @property
     def size_bytes(self) -> int:
@@ -260,9 +273,21 @@ class _Pickler(pickle.Pickler):
         super().__init__(file, 5, buffer_callback=None if buffers is None else self._buffer)
         self.codec, self.own, self.buffers = codec, own, buffers
         self.definitions = codec.definitions
-        self.by_value = ByValue(codec.namespace)
+        self._by_value: ByValue | None = None
         self.deps: set[str] = set()
         self.seen: dict[type, Action] = {}
+
+    @property
+    def by_value(self) -> ByValue:
+        """What describes definitions by value; most groups hold none."""
+        if self._by_value is None:
+            self._by_value = ByValue(self.codec.namespace)
+        return self._by_value
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """The definitions that this pickle rebuilds by value."""
+        return frozenset() if self._by_value is None else frozenset(self._by_value.marks)
 
     def _buffer(self, buffer: pickle.PickleBuffer) -> bool:
         assert self.buffers is not None
@@ -361,13 +386,15 @@ class Codec:
             raise Failed(explain(error)) from error
         finally:
             SHARING.reset(token)
+        data = file.getvalue()
         return Dumped(
-            pickle=file.getvalue(),
+            pickle=data,
             buffers=buffers,
+            digest=_digest(data, buffers),
             codec="pickle5",
             deps=tuple(sorted(pickler.deps)),
             types=frozenset(cls for cls in pickler.seen if cls.__module__ != "builtins"),
-            marks=frozenset(pickler.by_value.marks),
+            marks=pickler.marks,
         )
 
     def dump_dill(self, name: str, value: object) -> Dumped:
@@ -383,7 +410,9 @@ class Codec:
             raise
         except BaseException as error:
             raise Failed(explain(error)) from error
-        return Dumped(pickle=data, buffers=[], codec="dill", deps=(), types=frozenset({type(value)}))
+        return Dumped(
+            pickle=data, buffers=[], codec="dill", deps=(), types=frozenset({type(value)}), digest=_digest(data, [])
+        )
 
     def load(
         self, data: bytes, buffers: Sequence[Any], resolve: Callable[[str], object], *, codec: str = "pickle5"

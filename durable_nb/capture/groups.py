@@ -143,7 +143,7 @@ class _Walk:
         self.owner: dict[int, str] = {id(obj): "" for obj in never}
         self.owner[id(sys.modules)] = self.owner[id(builtins.__dict__)] = ""
         self.special: set[str] = set()
-        self.shared_nans = list(shared_nans())
+        self.shared_nans = list(shared_nans().values())
         self.parent: dict[str, str] = {}
         self.deps: dict[str, set[str]] = {}
         self.boring: dict[int, Any] = {}  # importable definitions, kept alive so that their ids stay theirs

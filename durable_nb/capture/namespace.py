@@ -18,7 +18,7 @@ from durable_nb.capture.codec import Codec, Dumped, Failed
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import Grouping, is_atomic, partition
 from durable_nb.capture.isolate import type_name
-from durable_nb.capture.packing import Packed, Packer, digest_of
+from durable_nb.capture.packing import Packed, Packer
 from durable_nb.capture.reducers import load
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
 from durable_nb.model import CheckpointId, GroupData, GroupId, Manifest, Unsaved, Variable
@@ -222,13 +222,13 @@ class NamespaceCapture:
         if not known:
             return False
         try:
-            return digest_of(self._codec.dump(group.names, live)) == known
+            return self._codec.dump(group.names, live).digest == known
         except Failed:
             return False
 
     def _print(self, name: str, names: Mapping[str, Any]) -> str:
         try:
-            return digest_of(self._codec.dump([name], names))
+            return self._codec.dump([name], names).digest
         except Failed:
             return ""
 
@@ -287,7 +287,7 @@ class _Look:
         digest = self.owner._digests.get(group_id)
         if digest is None:
             return all(self.owner._adopted.get(n) == self.head_names[n].version for n in group)
-        return digest == digest_of(dumped)
+        return digest == dumped.digest
 
     def result(self, packed: Packed, excluded: Sequence[str]) -> Captured:
         """Draw up the delta and remember what was seen."""
@@ -318,7 +318,7 @@ class _Look:
     def _unchanged(self, group: tuple[str, ...], dumped: Dumped) -> None:
         group_id = self.head_names[group[0]].group_id
         first_look = group_id not in self.owner._digests
-        self.owner._digests[group_id] = digest_of(dumped)
+        self.owner._digests[group_id] = dumped.digest
         for name in group:
             version = self.head_names[name].version
             if first_look:
@@ -328,7 +328,7 @@ class _Look:
 
     def _new(self, group: tuple[str, ...], dumped: Dumped) -> None:
         group_id = GroupId(f"{self.id}.{len(self.groups)}")
-        self.owner._digests[group_id] = digest_of(dumped)
+        self.owner._digests[group_id] = dumped.digest
         self.groups.append(
             GroupData(
                 group_id=group_id,
@@ -377,14 +377,14 @@ class _Look:
     def _fingerprint(self, name: str, group: tuple[str, ...], dumped: Dumped) -> tuple[str, int]:
         """Return the digest and size of a name by itself; no digest where that would cost too much."""
         if len(group) == 1:
-            return digest_of(dumped), dumped.size_bytes
+            return dumped.digest, dumped.size_bytes
         if dumped.size_bytes > FINGERPRINT_BYTES:
             return "", dumped.size_bytes
         try:
             alone = self.owner._codec.dump([name], self.names)
         except Failed:
             return "", dumped.size_bytes
-        return digest_of(alone), alone.size_bytes
+        return alone.digest, alone.size_bytes
 
     def _unsaved(self, packed: Packed, excluded: Sequence[str]) -> tuple[Unsaved, ...]:
         made, found = self.owner._made, []

@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import xxhash
-
 from durable_nb.capture import compare
 from durable_nb.capture.codec import Codec, Dumped, Failed
 from durable_nb.capture.definitions import is_definition
 from durable_nb.capture.isolate import type_name, where
 from durable_nb.capture.proof import Claim, Proofs
 
-__all__ = ["Bad", "Packed", "Packer", "digest_of"]
+__all__ = ["Bad", "Packed", "Packer"]
 
 GroupNames = tuple[str, ...]
 
@@ -39,21 +37,13 @@ class Packed:
     bad: dict[str, Bad] = field(default_factory=dict)
 
 
-def digest_of(dumped: Dumped) -> str:
-    """Return the fingerprint of a dump: equal only if all its bytes are."""
-    state = xxhash.xxh3_128(dumped.pickle)
-    for buffer in dumped.buffers:
-        state.update(buffer.nbytes.to_bytes(8, "little"))
-        state.update(buffer)
-    return str(state.hexdigest())
-
-
 class Packer:
     """Dumps groups, proves them, and takes them apart where something fails."""
 
     def __init__(self, codec: Callable[[], Codec], live: Callable[[str], object]) -> None:
         self._codec = codec
         self._proofs = Proofs(codec, live)
+        self._refuted: dict[str, str] = {}
         self._found: dict[str, tuple[int, str, Bad]] = {}
 
     def pack(
@@ -141,7 +131,7 @@ class Packer:
 
     def _prove(self, groups: list[GroupNames], names: Mapping[str, Any], packed: Packed) -> bool:
         """Load what was dumped; return whether something turned out bad (and was taken apart)."""
-        verdicts = self._proofs.check([self._claim(g, names, packed.good[g]) for g in groups])
+        verdicts = self._check({g: packed.good[g] for g in groups}, names)
         failed = [(g, v) for g, v in zip(groups, verdicts, strict=True) if v is not None]
         for group, verdict in failed:
             del packed.good[group]
@@ -151,9 +141,19 @@ class Packer:
                 self._take_apart(group, str(verdict), names, packed)
         return bool(failed)
 
+    def _check(self, groups: Mapping[GroupNames, Dumped], names: Mapping[str, Any]) -> list[str | None]:
+        """Return the verdict on each group; bytes that failed once are not tried again after every cell."""
+        digests = {group: dumped.digest for group, dumped in groups.items()}
+        open_ = [g for g in groups if digests[g] not in self._refuted]
+        said = self._proofs.check([self._claim(g, names, groups[g]) for g in open_])
+        found = dict(zip(open_, said, strict=True))
+        verdicts = [found[g] if g in found else self._refuted[digests[g]] for g in groups]
+        self._refuted.update((digests[g], v) for g, v in found.items() if v is not None)
+        return verdicts
+
     def _take_apart(self, group: GroupNames, verdict: str, names: Mapping[str, Any], packed: Packed) -> None:
         alone = {name: self._codec().dump([name], names) for name in group}
-        verdicts = self._proofs.check([self._claim((n,), names, d) for n, d in alone.items()])
+        verdicts = self._check({(n,): d for n, d in alone.items()}, names)
         rest = [n for n, v in zip(group, verdicts, strict=True) if v is None]
         for name, reason in zip(group, verdicts, strict=True):
             if reason is not None or len(rest) == len(group):

@@ -32,7 +32,7 @@ class Notebook:
         """Run a cell and capture what it left."""
         name = f"<cell {id(self)}-{self.cells}>"
         linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
-        exec(compile(cell, name, "exec"), self.ns)
+        exec(compile(cell, name, "exec", dont_inherit=True), self.ns)
         return self.look()
 
     def look(self, **options: Any) -> Captured:
@@ -90,7 +90,7 @@ class Notebook:
 
     def check(self, cell: str) -> None:
         """Run a cell without capturing: assertions of a test in the words of a notebook."""
-        exec(compile(cell, "<check>", "exec"), self.ns)
+        exec(compile(cell, "<check>", "exec", dont_inherit=True), self.ns)
 
     @property
     def unsaved(self) -> dict[str, Unsaved]:
