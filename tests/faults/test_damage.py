@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pytest
 
 from durable_nb.errors import DurableError, FormatVersion, Integrity, RepositoryNotFound, Untrusted
-from durable_nb.model import CheckpointId, Problem
+from durable_nb.model import CheckpointId, EventDraft, Problem
 from durable_nb.store.repository import Repository
 from durable_nb.store.signing import SigningKey
 from durable_nb.store.workflow import Workflow
 from durable_nb.testing import invariants
 from durable_nb.testing.clock import ManualClock
-from durable_nb.testing.scenario import NOTEBOOK, Scenario, open_repository
+from durable_nb.testing.scenario import NOTEBOOK, Scenario, delta_of, open_repository
 from durable_nb.testing.simfiles import SimFiles
 
 FLIPS_PER_FILE = 25
@@ -122,6 +122,25 @@ def test_a_flipped_bit_in_the_journal_costs_only_the_line_it_is_in() -> None:
         assert named(report.problems) <= lost | {"c2", "c6"}, f"{path} at {offset}"
         line = whole.snapshot()[path][:offset].count(b"\n") + 1
         assert any(problem.object in {f"{path}:{line}", f"{path}:{line + 1}"} for problem in places_named)
+
+
+def test_after_repair_of_a_damaged_journal_the_newest_whole_checkpoint_is_built_on() -> None:
+    """Checkpoints that hung on a lost line are marked, only the line itself stays reported, and work goes on."""
+    whole, life = lived()
+    for path, offset, mask in places(whole, "/journal/", flips=8):
+        files = whole.copy()
+        files.damage(path, offset, mask)
+        lost = unrestorable(reader(files), life)
+        open_repository(files).verify(repair=True)
+        assert all(problem.object.startswith(path) for problem in open_repository(files).verify().problems)
+        workflow = Scenario(kernels=10).open(open_repository(files))
+        there = [info.id for info in workflow.checkpoints() if not info.corrupted]
+        assert set(life.acknowledged) - lost <= set(there), f"{path} at {offset}"
+        delta = delta_of(workflow, {"later": (b"after the repair", ())}, parent=there[-1])
+        made = workflow.commit(EventDraft(event_type="CheckpointCompleted", run_id="r"), delta)
+        workflow.close()
+        found = invariants.restored(reader(files), made.manifest.checkpoint_id)
+        assert found == {**invariants.restored(reader(files), there[-1]), ("later",): (b"after the repair", ())}
 
 
 def test_a_missing_pack_or_manifest_is_named_and_costs_only_what_needs_it() -> None:
