@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import html
+import itertools
 import linecache
 import os
 import sys
@@ -35,6 +36,8 @@ class IPythonShell:
         self._on_exit: list[Callable[[], None]] = []
         self._on_shutdown: list[Callable[[bool], None]] = []
         self._told_inputs: dict[int, str] = {}
+        self._told_to = 0
+        self._files_seen = 0
         self._told_sources: set[tuple[str, int]] = set()
         self._pid = os.getpid()
         self._attached = False
@@ -66,7 +69,7 @@ class IPythonShell:
     # Execution count, inputs, Out, sources
 
     def state(self) -> dict[str, Json]:
-        """Return the execution count, and the inputs that are new since the last call as {n: [raw, parsed]}."""
+        """Return the next cell's number, and the inputs that are new since the last call as {n: [raw, parsed]}."""
         history = self._shell.history_manager
         inputs: dict[str, Json] = {}
         for n in range(1, len(history.input_hist_raw)):
@@ -74,13 +77,16 @@ class IPythonShell:
             if self._told_inputs.get(n, "") != raw:
                 self._told_inputs[n] = raw
                 inputs[str(n)] = [raw, history.input_hist_parsed[n]]
-        return {"execution_count": self._shell.execution_count, "inputs": inputs}
+        return {"execution_count": self._shell.displayhook.prompt_count + 1, "inputs": inputs}
 
     def restore_state(self, state: Mapping[str, Json]) -> None:
         """Let numbering go on behind the restored cells, and put their inputs back under their numbers."""
         history = self._shell.history_manager
         inputs = {int(n): pair for n, pair in state.get("inputs", {}).items()}
-        count = max(int(state.get("execution_count", 0)), self._shell.execution_count)
+        # While a cell runs, `execution_count` is already the next number; before IPython 9.1 it was still its own.
+        now = self._shell.displayhook.prompt_count
+        behind = 1 - (self._shell.execution_count - now)
+        count = max(int(state.get("execution_count", 0)), now + 1)
         for listed, which in ((history.input_hist_raw, 0), (history.input_hist_parsed, 1)):
             # IPython appends the next input, so both lists have to end just before its number.
             listed.extend([""] * (count - len(listed)))
@@ -90,7 +96,7 @@ class IPythonShell:
         for n, pair in inputs.items():
             self._shell.push({f"_i{n}": pair[0]}, interactive=False)
             self._told_inputs[n] = pair[0]
-        self._shell.execution_count = count
+        self._shell.execution_count = count - behind
 
     def outs(self) -> dict[int, object]:
         """Return a copy of `Out`."""
@@ -116,7 +122,11 @@ class IPythonShell:
     def cell_sources(self) -> dict[str, Json]:
         """Return the source of cells compiled since the last call: {file name: [execution count, text]}."""
         new: dict[str, Json] = {}
-        for name, number in list(self._shell.compile._filename_map.items()):
+        files = self._shell.compile._filename_map
+        # A file name stands for its text, so only names that came since the last call are of interest.
+        start = self._files_seen if self._files_seen <= len(files) else 0
+        self._files_seen = len(files)
+        for name, number in list(itertools.islice(files.items(), start, None)):
             entry = linecache.cache.get(name)
             if entry is None or len(entry) != 4 or (name, number) in self._told_sources:
                 continue
