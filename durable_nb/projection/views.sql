@@ -69,7 +69,7 @@ WITH bounds AS (
 )
 SELECT
     workflow_id, run_id, kernel_id, activity_id,
-    (payload->>'$.name') AS name,
+    nullif((payload->>'$.name'), '') AS name,
     attempt,
     CASE end_type
         WHEN 'ActivityCompleted' THEN 'completed'
@@ -85,11 +85,11 @@ SELECT
         ELSE timestamp
     END AS started,
     end_at AS ended,
-    CASE WHEN end_type IS NULL OR end_type = 'ActivityLost' THEN NULL ELSE
+    CASE WHEN end_type IS NULL OR end_type = 'ActivityLost' THEN NULL ELSE round(
         coalesce(TRY_CAST((end_metadata->>'$.execution_time_ms') AS DOUBLE),
-                 date_diff('microsecond', timestamp, end_at) / 1e3) / 1e3
+                 date_diff('microsecond', timestamp, end_at) / 1e3) / 1e3, 6)
     END AS duration_s,
-    TRY_CAST((end_metadata->>'$.commit_time_ms') AS DOUBLE) / 1e3 AS commit_s,
+    round(TRY_CAST((end_metadata->>'$.commit_time_ms') AS DOUBLE) / 1e3, 6) AS commit_s,
     coalesce((end_payload->>'$.error_type'), (end_payload->>'$.cause'), (end_payload->>'$.reason')) AS error_type,
     (end_payload->>'$.error_message') AS error_message,
     (end_payload->>'$.checkpoint.id') AS checkpoint_id,
@@ -107,7 +107,8 @@ FROM started;
 CREATE VIEW activities AS
 WITH reused AS (
     SELECT workflow_id, run_id, activity_id, count(*) AS reuses, max(timestamp) AS last_reused, max(seq) AS seq,
-           arg_max((payload->>'$.name'), seq) AS name, arg_max((payload->>'$.checkpoint_id'), seq) AS checkpoint_id
+           arg_max(nullif((payload->>'$.name'), ''), seq) AS name,
+           arg_max((payload->>'$.checkpoint_id'), seq) AS checkpoint_id
     FROM events
     WHERE event_type = 'ActivityReused'
     GROUP BY ALL
@@ -115,8 +116,8 @@ WITH reused AS (
     SELECT workflow_id, run_id, activity_id,
            arg_max(name, seq) AS name, arg_max(status, seq) AS status, count(*) AS attempts,
            count(*) FILTER (status = 'failed') AS failures, count(*) FILTER (status = 'lost') AS losses,
-           min(started) AS first_started, max(ended) AS last_ended, sum(duration_s) AS duration_s,
-           arg_max(checkpoint_id, seq) AS checkpoint_id, max(seq) AS seq
+           min(started) AS first_started, max(ended) AS last_ended, round(sum(duration_s), 6) AS duration_s,
+           arg_max(checkpoint_id, seq) AS checkpoint_id, arg_max(source, seq) AS source, max(seq) AS seq
     FROM attempts
     GROUP BY ALL
 )
@@ -132,7 +133,8 @@ SELECT
     coalesce(r.reuses, 0) AS reuses,
     t.first_started, t.last_ended, r.last_reused, t.duration_s,
     CASE WHEN r.seq > coalesce(t.seq, 0) THEN coalesce(r.checkpoint_id, t.checkpoint_id) ELSE t.checkpoint_id END
-        AS checkpoint_id
+        AS checkpoint_id,
+    t.source
 FROM tried t
 FULL JOIN reused r ON r.workflow_id = t.workflow_id AND r.run_id = t.run_id
     AND r.activity_id IS NOT DISTINCT FROM t.activity_id;
@@ -217,7 +219,7 @@ WITH RECURSIVE commits AS (
     WHERE event_type IN ('CheckpointRestored', 'CheckpointDeleted', 'CheckpointCorrupted')
     GROUP BY ALL
 ), names AS (
-    SELECT workflow_id, run_id, activity_id, arg_max((payload->>'$.name'), seq) AS name
+    SELECT workflow_id, run_id, activity_id, arg_max(nullif((payload->>'$.name'), ''), seq) AS name
     FROM events
     WHERE event_type = 'ActivityStarted'
     GROUP BY ALL
@@ -226,12 +228,12 @@ SELECT
     c.workflow_id, c.run_id, c.checkpoint_id, c.parent, c.timestamp AS created,
     CASE WHEN c.event_type = 'ActivityCompleted' THEN 'activity'
         ELSE coalesce((c.payload->>'$.reason'), 'checkpoint') END AS reason,
-    c.activity_id, c.attempt, coalesce((c.payload->>'$.name'), n.name) AS name,
+    c.activity_id, c.attempt, coalesce(nullif((c.payload->>'$.name'), ''), n.name) AS name,
     TRY_CAST((c.payload->>'$.stored_bytes') AS BIGINT) AS stored_bytes,
     coalesce(json_array_length(c.payload, '$.changed'), 0) AS changed,
     coalesce(json_array_length(c.payload, '$.deleted'), 0) AS deleted,
     coalesce(json_array_length(c.payload, '$.unsaved'), 0) AS unsaved,
-    TRY_CAST((c.metadata->>'$.commit_time_ms') AS DOUBLE) / 1e3 AS commit_s,
+    round(TRY_CAST((c.metadata->>'$.commit_time_ms') AS DOUBLE) / 1e3, 6) AS commit_s,
     EXISTS (SELECT 1 FROM line l WHERE l.workflow_id = c.workflow_id AND c.seq BETWEEN l.first AND l.last) AS live,
     coalesce(f.restores, 0) AS restores,
     coalesce(f.deleted, false) AS removed,
@@ -273,12 +275,12 @@ LEFT JOIN last l ON l.workflow_id = t.workflow_id AND l.name = (t.item->>'$.name
 CREATE VIEW steps AS
 SELECT
     workflow_id, run_id, activity_id, attempt,
-    (payload->>'$.name') AS name,
+    nullif((payload->>'$.name'), '') AS name,
     TRY_CAST((payload->>'$.occurrence') AS BIGINT) AS occurrence,
     CASE event_type WHEN 'StepStarted' THEN 'started' WHEN 'StepCompleted' THEN 'completed'
         WHEN 'StepFailed' THEN 'failed' ELSE 'reused' END AS status,
     timestamp,
-    TRY_CAST((metadata->>'$.execution_time_ms') AS DOUBLE) / 1e3 AS duration_s,
+    round(TRY_CAST((metadata->>'$.execution_time_ms') AS DOUBLE) / 1e3, 6) AS duration_s,
     (payload->>'$.error_type') AS error_type, (payload->>'$.error_message') AS error_message,
     event_id, seq
 FROM events
@@ -288,9 +290,9 @@ WHERE event_type IN ('StepStarted', 'StepCompleted', 'StepFailed', 'StepReused')
 CREATE VIEW resources AS
 SELECT
     workflow_id, run_id, kernel_id, activity_id, attempt, event_type, timestamp,
-    TRY_CAST((metadata->>'$.execution_time_ms') AS DOUBLE) / 1e3 AS execution_s,
-    TRY_CAST((metadata->>'$.commit_time_ms') AS DOUBLE) / 1e3 AS commit_s,
-    TRY_CAST((metadata->>'$.resource_usage.cpu_ms') AS DOUBLE) / 1e3 AS cpu_s,
+    round(TRY_CAST((metadata->>'$.execution_time_ms') AS DOUBLE) / 1e3, 6) AS execution_s,
+    round(TRY_CAST((metadata->>'$.commit_time_ms') AS DOUBLE) / 1e3, 6) AS commit_s,
+    round(TRY_CAST((metadata->>'$.resource_usage.cpu_ms') AS DOUBLE) / 1e3, 6) AS cpu_s,
     TRY_CAST((metadata->>'$.resource_usage.rss_bytes') AS BIGINT) AS rss_bytes,
     TRY_CAST((payload->>'$.stored_bytes') AS BIGINT) AS stored_bytes,
     event_id, seq
@@ -317,7 +319,7 @@ WITH recorded AS (
 )
 SELECT
     workflow_id, run_id, activity_id, attempt, timestamp,
-    (payload->>'$.name') AS name,
+    nullif((payload->>'$.name'), '') AS name,
     (payload->>'$.checkpoint.id') AS checkpoint_id,
     n,
     (item->>'$.kind') AS kind,
