@@ -197,7 +197,7 @@ class Interceptor:
         return self._describe(info, result, source=info.raw_cell, durable=durable)
 
     def _describe(self, info: Any, result: Any, **more: Any) -> CellRequest:
-        count = getattr(result, "execution_count", None) or self._shell.execution_count
+        count = getattr(result, "execution_count", None) or self._shell.displayhook.prompt_count
         transformed = getattr(info, "transformed_cell", None) or self._shell.transform_cell(info.raw_cell)
         return CellRequest(
             transformed=transformed,
@@ -294,7 +294,7 @@ class Interceptor:
 
     def _compile_nested(self, body: str, name: str, options: CellOptions) -> tuple[CellRequest, list[Any], str]:
         shell = self._shell
-        count = shell.execution_count - 1
+        count = shell.displayhook.prompt_count
         transformed = shell.transform_cell(body)
         filename = shell.compile.cache(transformed, count, raw_code=body)
         tree = shell.transform_ast(shell.compile.ast_parse(transformed, filename))
