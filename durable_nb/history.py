@@ -1,31 +1,24 @@
-"""What the journal says: fold events into a State, and decide whether a finished cell may stand for a new one.
+"""What the journal says: events folded into a State.
 
-Pure: no clock, no disk, no live objects. The engine calls `fold` at load, `State.apply` for every event that became
-durable, and `mismatches` for every candidate; what needs live values or the store is asked through `Facts`.
-The rules are those of reuse: an attempt is a hit only when its code, everything it read, and the state of the process
-it depended on are what they were. Whatever is unclear is a reason to run.
+Pure: no clock, no disk, no live objects. The engine calls `fold` at load and `State.apply` for every event that became
+durable; `reuse` decides by the records that are kept here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
-
 from durable_nb.model import CheckpointId, Event, Json
 
 __all__ = [
     "Attempt",
     "Checkpoint",
-    "Facts",
     "Inputs",
     "KernelLife",
     "Record",
     "Run",
     "State",
-    "candidates",
     "fold",
-    "mismatches",
 ]
 
 COMMITS = frozenset({"ActivityCompleted", "CheckpointCompleted"})
@@ -418,92 +411,3 @@ _HANDLERS = {
     "CheckpointCorrupted": _checkpoint_corrupted,
     "CheckpointDeleted": _checkpoint_deleted,
 }
-
-
-class Facts(Protocol):
-    """What a decision has to know about the present; the engine answers, tests answer by hand."""
-
-    def name_differs(self, name: str, version: str, record: Record) -> str | None:
-        """Return None if the name has the content of that version now, else a sentence that says how it differs."""
-        ...
-
-    def present(self, name: str) -> bool:
-        """Is the name there now (builtins count as present only for themselves, never here)?"""
-        ...
-
-    def is_builtin(self, name: str) -> bool: ...
-
-    def process_differs(self, component: str, digest: str, unset: bool) -> str | None:
-        """Return None if the component of process state is what it was, or unset then and untouched now."""
-        ...
-
-    def file_differs(self, mark: Json) -> str | None: ...
-
-    def depends_differs(self, depends: Mapping[str, str]) -> str | None: ...
-
-    def module_differs(self, module: str, digest: str) -> str | None: ...
-
-    def key(self) -> str: ...
-
-
-def candidates(run: Run | None, code_hash: str, *, cell_id: str | None, before_seq: int | None) -> Sequence[Record]:
-    """Return the completed attempts of the run with this code, best first: same cell, then newest.
-
-    `before_seq` leaves out what happened since this kernel was attached or restored: pressing Shift-Enter again means
-    «run it»; None keeps all.
-    """
-    if run is None:
-        return ()
-    found = [r for r in run.by_code.get(code_hash, ()) if before_seq is None or r.seq < before_seq]
-    return sorted(found, key=lambda r: (cell_id is not None and r.cell_id == cell_id, r.seq), reverse=True)
-
-
-def mismatches(record: Record, facts: Facts, *, unknown_inputs: str = "skip", first_only: bool = True) -> list[str]:
-    """Return why the record cannot stand for a run now; empty means that it can.
-
-    Cheap reasons come first; with `first_only` the expensive ones are not looked for once a reason is found.
-    """
-    found: list[str] = []
-    for reason in _reasons(record, facts, unknown_inputs):
-        found.append(reason)
-        if first_only:
-            break
-    return found
-
-
-def _reasons(record: Record, facts: Facts, unknown_inputs: str) -> Iterable[str]:
-    inputs = record.inputs
-    if record.setup:
-        yield "it is a --setup cell, which always runs"
-    for effect in inputs.outside_effects:
-        yield f"it changes something outside the namespace that no checkpoint holds ({effect})"
-    for name, reason in record.unsaved:
-        if not reason.startswith("a closed file"):
-            yield f"it makes `{name}`, which a checkpoint cannot hold ({reason})"
-    if inputs.unknown and unknown_inputs == "run":
-        yield f"it has inputs that cannot be seen ({', '.join(inputs.unknown)}) and unknown_inputs is «run»"
-    if inputs.key != facts.key():
-        yield "the value of --key is another one"
-    if (text := facts.depends_differs(inputs.depends)) is not None:
-        yield text
-    for component, digest in inputs.process.items():
-        if (text := facts.process_differs(component, digest, component in inputs.unset)) is not None:
-            yield text
-    for module, digest in inputs.modules.items():
-        if (text := facts.module_differs(module, digest)) is not None:
-            yield text
-    for mark in inputs.files:
-        if (text := facts.file_differs(mark)) is not None:
-            yield text
-    yield from _name_reasons(record, facts)
-
-
-def _name_reasons(record: Record, facts: Facts) -> Iterable[str]:
-    for name, version in record.inputs.names.items():
-        if version is None:
-            # The cell completed although the name was absent, so it made the name before it read it, unless it
-            # catches the absence or read a builtin of that name instead.
-            if facts.present(name) and (record.inputs.handles_absence or facts.is_builtin(name)):
-                yield f"`{name}` was not defined when it ran, and is now"
-        elif (text := facts.name_differs(name, version, record)) is not None:
-            yield text

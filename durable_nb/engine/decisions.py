@@ -12,8 +12,9 @@ from durable_nb.engine.effects import CellRequest, Decision
 from durable_nb.engine.inputs import Present
 from durable_nb.engine.processes import digests
 from durable_nb.errors import DurableError, UsageError
-from durable_nb.history import Record, candidates, mismatches
+from durable_nb.history import Record
 from durable_nb.model import Manifest
+from durable_nb.reuse import candidates, mismatches
 
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine

@@ -1,7 +1,7 @@
 """What a cell depends on: collected when it runs, and compared with the present when it is met again.
 
 `before` and `after` bracket a body and give the `Inputs` of its record; `Present` answers the questions of
-`history.mismatches` about live names, process state and files. Used by the engine alone.
+`reuse.mismatches` about live names, process state and files. Used by the engine alone.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ _log = logging.getLogger(__name__)
 __all__ = ["STREAMS", "UNPROVABLE", "Before", "Present", "after", "before"]
 
 STREAMS = frozenset({"random", "numpy.random", "torch.random"})
+# These change whenever a library is imported. Set for real since the load they are compared; merely restored, they are
+# as far along as the last cell was, and a cell further up must not run again for that.
+DRIFTING = frozenset({"warnings.filters", "logging", "sys.limits"})
 NOT_INPUTS = STREAMS | {"imports", GUI}
 _STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
 # The version of a name that no checkpoint holds: nothing can prove later that it is the same.
 UNPROVABLE = "?"
-ALL_OUT, ALL_IN = "Out[*]", "In[*]"
+ALL_OUT = "Out[*]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +95,16 @@ def after(
     engine: Engine, request: CellRequest, found: Before, files: Recording, process_changed: Sequence[str]
 ) -> Inputs:
     """Return everything the attempt depended on, now that it is known what it touched."""
-    access = found.access
+    # Once more: what a local module that the cell itself imported does is known only now.
+    late = _access(request, engine.shell.namespace)
     streams = {
         name
         for name in found.process
         if name in STREAMS and (name in process_changed or any(r in request.source for r in _STREAM_READERS))
     }
     process = {n: d for n, d in found.process.items() if n in streams or n not in NOT_INPUTS}
-    modules = {name: digest for name in access.modules if (digest := module_digest(name)) is not None}
+    names = sorted({*found.access.modules, *late.modules})
+    modules = {name: digest for name in names if (digest := module_digest(name)) is not None}
     return Inputs(
         names=found.names,
         base=found.base,
@@ -109,9 +114,9 @@ def after(
         depends=found.depends,
         modules=modules,
         key=found.key,
-        unknown=tuple(dict.fromkeys((*access.unknown_inputs, *files.unknown))),
-        outside_effects=access.outside_effects,
-        handles_absence=access.handles_absence,
+        unknown=tuple(dict.fromkeys((*found.access.unknown_inputs, *late.unknown_inputs, *files.unknown))),
+        outside_effects=tuple(dict.fromkeys((*found.access.outside_effects, *late.outside_effects))),
+        handles_absence=found.access.handles_absence,
     )
 
 
@@ -128,7 +133,7 @@ def read_names(engine: Engine, access: Access) -> Sequence[str]:
 
 def version_now(engine: Engine, name: str) -> str | None:
     """Return the version of a live name, None if it is absent, UNPROVABLE if no checkpoint holds it."""
-    if name == ALL_IN:
+    if name.startswith("In["):
         return UNPROVABLE  # the history of inputs is another one in every kernel life
     variable = engine.head.names.get(name) if engine.head else None
     if variable is not None:
@@ -170,7 +175,7 @@ def key_digest(expression: str, namespace: dict[str, Any]) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Present:
-    """Answers `history.Facts` from the live kernel, the places of skipped cells and the store."""
+    """Answers `reuse.Facts` from the live kernel, the places of skipped cells and the store."""
 
     engine: Engine
     request: CellRequest
@@ -239,7 +244,7 @@ class Present:
         if now == digest:
             return None
         untouched = place is None and now == engine.attached_process.get(component, UNTOUCHED)
-        if unset and untouched:
+        if untouched and (unset or component in DRIFTING):
             return None  # nothing had set it then, nothing has set it since the load
         return f"{component} is not what it was"
 

@@ -239,6 +239,7 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, delete_ot
     engine.head = manifest
     engine.capture.adopt(manifest, [n for n in staged.values if n in manifest.names])
     engine.attached_process = _live_digests(engine)
+    engine.process.carry(manifest.unsaved)
     engine.missing = (*manifest.unsaved, *staged.unsaved, *lost)
     warnings = version_warnings(engine, manifest)
     if engine.writable:

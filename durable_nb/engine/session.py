@@ -35,6 +35,7 @@ from durable_nb.engine.effects import (
     Started,
 )
 from durable_nb.engine.flows import activity, plain
+from durable_nb.engine.interrupts import uninterrupted
 from durable_nb.engine.replay import Replay
 from durable_nb.errors import CheckpointError, DurableError, UsageError
 from durable_nb.history import State
@@ -165,8 +166,9 @@ class Engine:
 
     def append(self, *drafts: EventDraft) -> list[Event]:
         """Make the events durable, take them into the state and show them to the observers."""
-        events = self.workflow.append(drafts)
-        self._took(events)
+        with uninterrupted():
+            events = self.workflow.append(drafts)
+            self._took(events)
         return events
 
     def draft(self, event_type: str, payload: Mapping[str, Json] | None = None, **more: Any) -> EventDraft:
@@ -189,10 +191,11 @@ class Engine:
             for u in delta.unsaved
             if u.name in draft.payload.get("unsaved_new", ())
         ]
-        committed = self.workflow.commit(draft, delta, attachments=attachments or {}, also=skipped)
-        self._took([committed.event])
-        self.head = committed.manifest
-        self.missing = committed.manifest.unsaved
+        with uninterrupted():
+            committed = self.workflow.commit(draft, delta, attachments=attachments or {}, also=skipped)
+            self._took([committed.event])
+            self.head = committed.manifest
+            self.missing = committed.manifest.unsaved
         if self.trouble:
             self.append(self.draft("StorageRecovered", {"error": self.trouble}))
             self.trouble = ""
@@ -324,7 +327,8 @@ class Engine:
         checkpoint_id = self.workflow.next_checkpoint_id()
         captured = self.capture.delta(self.head, checkpoint_id, made_by=made_by, include=include, exclude=exclude)
         process = self.process_delta()
-        unsaved = (*captured.unsaved, *self.process.reported())
+        partly = self.process.partial(self.shell.namespace)
+        unsaved = (*captured.unsaved, *self.process.reported(), *partly)
         delta = Delta(
             checkpoint_id=checkpoint_id,
             parent=self.head.checkpoint_id if self.head else None,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from durable_nb.history import Inputs, Record, State, candidates, fold, mismatches
+from durable_nb.history import Inputs, Record, State, fold
 from durable_nb.model import CheckpointId, Event, Json
+from durable_nb.reuse import candidates, mismatches
 
 
 def event(seq: int, kind: str, payload: Mapping[str, Json] | None = None, **more: Any) -> Event:

@@ -22,6 +22,7 @@ MAX_LINES = 450
 LAYERS = (
     ("errors",),
     ("model",),
+    ("reuse",),
     ("history", "retry", "config", "ports", "clock", "resources"),
     ("capture", "store", "projection"),
     ("activities",),
