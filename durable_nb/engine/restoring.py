@@ -44,23 +44,23 @@ def reuse(engine: Engine, request: CellRequest, decision: Decision) -> None:
     record = decision.record
     if record is None:
         engine.shell.say(f"skipped · {decision.reasons[0]} · `%%durable --rerun` runs it")
-        engine.append(engine.draft("ActivityReused", {"reason": decision.reasons[0], "name": request.name}))
+        reached = engine.draft("ActivityReused", {"reason": decision.reasons[0], "name": request.name})
+        engine.guarded("record that a cell was skipped", lambda: engine.append(reached))
         return
     after = engine.workflow.manifest(record.checkpoint_id)
     outputs = load_outputs(engine, record)
-    engine.append(
-        engine.draft(
-            "ActivityReused",
-            {
-                "name": record.name,
-                "checkpoint_id": record.checkpoint_id,
-                "of_event": record.event_id,
-                "reason": decision.reasons[0],
-                "execution_count": request.execution_count,
-            },
-            activity_id=record.activity_id,
-        )
+    reused = engine.draft(
+        "ActivityReused",
+        {
+            "name": record.name,
+            "checkpoint_id": record.checkpoint_id,
+            "of_event": record.event_id,
+            "reason": decision.reasons[0],
+            "execution_count": request.execution_count,
+        },
+        activity_id=record.activity_id,
     )
+    engine.guarded("record that a cell was skipped", lambda: engine.append(reused))
     engine.replay.take(record, after)
     _drop_places_reached(engine, after)
     engine.process.note_cell(request.tree)
@@ -211,9 +211,12 @@ def _commit_kept(
     )
     payload = {"changed": [], "deleted": sorted(deleted), "unsaved": [], "reason": reason,
                "restored": sorted(found)}  # fmt: skip
-    engine.commit(engine.draft("CheckpointCompleted", payload), delta)
-    assert engine.head is not None
-    engine.capture.adopt(engine.head, list(found))
+    before = engine.head
+    engine.guarded(
+        "record where the variables are", lambda: engine.commit(engine.draft("CheckpointCompleted", payload), delta)
+    )
+    if engine.head is not before and engine.head is not None:
+        engine.capture.adopt(engine.head, list(found))
     engine.attached_process = _live_digests(engine)
 
 
@@ -243,17 +246,16 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, delete_ot
     engine.missing = (*manifest.unsaved, *staged.unsaved, *lost)
     warnings = version_warnings(engine, manifest)
     if engine.writable:
-        engine.append(
-            engine.draft(
-                "CheckpointRestored",
-                {
-                    "checkpoint_id": checkpoint_id,
-                    "whole": True,
-                    "names": len(staged.values),
-                    "missing": [{"name": u.name, "reason": u.reason} for u in engine.missing],
-                },
-            )
+        done = engine.draft(
+            "CheckpointRestored",
+            {
+                "checkpoint_id": checkpoint_id,
+                "whole": True,
+                "names": len(staged.values),
+                "missing": [{"name": u.name, "reason": u.reason} for u in engine.missing],
+            },
         )
+        engine.guarded("record the restore", lambda: engine.append(done))
     return Restored(
         checkpoint_id=checkpoint_id, names=tuple(sorted(staged.values)), missing=engine.missing, warnings=warnings
     )

@@ -37,7 +37,7 @@ from durable_nb.engine.effects import (
 from durable_nb.engine.flows import activity, plain
 from durable_nb.engine.interrupts import uninterrupted
 from durable_nb.engine.replay import Replay
-from durable_nb.errors import CheckpointError, DurableError, UsageError
+from durable_nb.errors import CheckpointError, DurableError, RepositoryError, UsageError
 from durable_nb.history import State
 from durable_nb.model import CheckpointId, Committed, Delta, Event, EventDraft, Json, Manifest, Unsaved
 from durable_nb.ports import Clock, Observer, Shell
@@ -123,7 +123,7 @@ class Engine:
         """Carry one effect out and return its answer."""
         match effect:
             case Outside(request=request):
-                return self._guarded("look at what changed between cells", lambda: self.commit_outside(request))
+                return self.guarded("look at what changed between cells", lambda: self.commit_outside(request))
             case Decide(request=request):
                 return self._decide(request)
             case Reuse(request=request, decision=decision):
@@ -133,14 +133,14 @@ class Engine:
             case Start(request=request, decision=decision):
                 return self._start(request, decision)
             case Complete(request=request, decision=decision, started=started, outcome=outcome):
-                return self._guarded("save this cell", lambda: self._complete(request, decision, started, outcome))
+                return self.guarded("save this cell", lambda: self._complete(request, decision, started, outcome))
             case Fail(request=request, started=started, outcome=outcome):
-                return self._guarded("record the failure", lambda: self._fail(request, started, outcome))
+                return self.guarded("record the failure", lambda: self._fail(request, started, outcome))
             case Notice(request=request):
                 return self._notice(request)
         raise TypeError(f"no such effect: {effect!r}")
 
-    def _guarded(self, what: str, action: Callable[[], Any]) -> Any:
+    def guarded(self, what: str, action: Callable[[], Any]) -> Any:
         """Do it, and let no trouble of ours reach the user's cell: their result is in memory and stays there."""
         try:
             return action()
@@ -153,7 +153,7 @@ class Engine:
         return None
 
     def _degrade(self, what: str, error: BaseException) -> None:
-        cause = error.__cause__ if isinstance(error, CheckpointError) and error.__cause__ else error
+        cause = error.__cause__ if isinstance(error, (CheckpointError, RepositoryError)) and error.__cause__ else error
         detail = str(cause) if isinstance(cause, (OSError, DurableError)) else f"{type(cause).__name__}: {cause}"
         self.trouble = f"could not {what}: {detail}"
         safe = f"checkpoint {self.head.checkpoint_id} is intact" if self.head else "nothing was saved before"
@@ -230,8 +230,8 @@ class Engine:
                     attempt=number,
                 )
             )[0]
-        except (CheckpointError, OSError) as error:
-            self._degrade("record that this cell starts, so it runs without being durable", error)
+        except (DurableError, OSError) as error:
+            self._degrade("record that this cell starts", error)
         self.process.note_cell(request.tree)
         ending = ExitStack()
         self.watch = Watch(inputs=before, files=ending.enter_context(self.files.recording()), ending=ending)
@@ -405,8 +405,8 @@ class Engine:
         """Record an orderly end: restart, shutdown, exit or unload."""
         if self.writable:
             if reason != "unload":
-                self._guarded("save what changed since the last cell", self.commit_outside)
-            self._guarded("record the end", lambda: self.append(self.draft("KernelDetached", {"reason": reason})))
+                self.guarded("save what changed since the last cell", self.commit_outside)
+            self.guarded("record the end", lambda: self.append(self.draft("KernelDetached", {"reason": reason})))
         self.workflow.close(release=True)
 
 

@@ -1,0 +1,82 @@
+"""An engine without a kernel: a namespace, a fake shell and any `Files`, for tests that need many lives quickly.
+
+`Workbench.run` does what a kernel does with a durable cell: it asks the engine and executes the body when told to.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import Any
+
+from durable_nb.capture.namespace import NamespaceCapture
+from durable_nb.capture.process import ProcessState
+from durable_nb.config import Settings
+from durable_nb.engine import BodyOutcome, CellOptions, CellRequest, Engine
+from durable_nb.engine.attaching import attach
+from durable_nb.model import Owner
+from durable_nb.ports import Files
+from durable_nb.store.process_identity import this_process
+from durable_nb.store.repository import Repository
+from durable_nb.store.signing import SigningKey
+from durable_nb.testing.clock import ManualClock
+from durable_nb.testing.fakeshell import FakeShell
+
+__all__ = ["Workbench"]
+
+KEY = SigningKey(b"k" * 32)
+
+
+class Workbench:
+    """One kernel life over `files`; making the next one over the same files is the life after a loss."""
+
+    def __init__(self, files: Files, *, clock: ManualClock | None = None, life: str = "one") -> None:
+        self.clock = clock or ManualClock(tick_us=10)
+        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        self.shell = FakeShell(self.namespace)
+        self.repository = Repository.open(files, key=KEY, clock=self.clock)
+        owner = this_process(life, self.clock)
+        self.workflow = self.repository.workflow("bench", kernel_id=life, owner=owner)
+        self.count = 0
+        self.engine = Engine(
+            workflow=self.workflow,
+            shell=self.shell,
+            clock=self.clock,
+            settings=Settings(),
+            capture=NamespaceCapture(self.namespace, hidden=self.shell.hidden, out=dict),
+            process=ProcessState(),
+            kernel_id=life,
+            modules=sys.modules,
+            new_run_id=lambda: f"run-{life}",
+        )
+        self.lines = attach(self.engine, _identity(owner))
+
+    def run(self, source: str, **options: Any) -> bool:
+        """Run one durable cell and tell whether its body ran."""
+        self.count += 1
+        request = CellRequest(
+            source=source,
+            transformed=source,
+            tree=ast.parse(source),
+            options=CellOptions(**options),
+            execution_count=self.count,
+        )
+        flow = self.engine.run_cell(request)
+        try:
+            flow.send(None)
+        except StopIteration:
+            return False
+        error = None
+        try:
+            exec(compile(source, f"<cell {self.count}>", "exec"), self.namespace)
+        except Exception as raised:
+            error = raised
+        try:
+            flow.send(BodyOutcome(error=error))
+        except StopIteration:
+            return True
+        raise AssertionError("the engine asked for the body twice")
+
+
+def _identity(owner: Owner) -> dict[str, Any]:
+    return {"pid": owner.pid, "host": owner.host, "boot_id": owner.boot_id, "process_start": owner.process_start}
