@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -64,6 +65,14 @@ class Reader:
         reply = self.kernel.run(block.body)
         assert reply.status == "ok", f"README.md line {block.line}: {reply.ename}: {reply.evalue}\n{reply.traceback}"
 
+    def query(self, block: Block) -> None:
+        """Run a query in the notebook, or from the shell when the kernel has ended."""
+        if self.kernel is not None:
+            self.cell(Block(kind="python", body=f"%%durable_sql\n{block.body}", line=block.line), dies=False)
+        else:
+            command = f"durable-nb sql analysis.ipynb {shlex.quote(block.body)}"
+            self.shell(Block(kind="bash", body=command, line=block.line))
+
     def stop(self) -> None:
         """End the kernel, if there is one."""
         if self.kernel is not None:
@@ -96,7 +105,7 @@ def test_every_snippet_runs(tmp_path: Path) -> None:
             if block.kind == "python":
                 reader.cell(block, dies=dies)
             elif block.kind == "sql":
-                reader.cell(Block(kind="python", body=f"%%durable_sql\n{block.body}", line=block.line), dies=False)
+                reader.query(block)
             elif block.kind == "bash":
                 reader.shell(block)
             elif block.kind == "stopped":
