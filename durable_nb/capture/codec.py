@@ -7,6 +7,7 @@ to itself. `load` gives objects bound to the live namespace; nothing in the name
 from __future__ import annotations
 
 import builtins
+import copyreg
 import enum
 import importlib
 import io
@@ -189,7 +190,18 @@ def _cell(pickler: _Pickler, obj: Any) -> Any:
 def _hooked(pickler: _Pickler, obj: Any) -> Any:
     # The class brings Python code that runs now; pickle would run it just the same, only audibly.
     with quiet():
-        return obj.__reduce_ex__(5)
+        reduced = obj.__reduce_ex__(5)
+    return _global_of_main(pickler, obj, reduced) if isinstance(reduced, str) else reduced
+
+
+def _global_of_main(pickler: _Pickler, obj: Any, name: str) -> Any:
+    """Store an object that calls itself a global variable of the notebook: by that name, and once by value."""
+    if pickler.definitions.names.get(name) is not obj:
+        raise Unstorable(f"a {type(obj).__qualname__} says that it is the variable {name}, which is another object")
+    if name not in pickler.own:
+        pickler.deps.add(name)
+        return rebuild._main, ((name,),)
+    return copyreg.__newobj__, (type(obj),), getattr(obj, "__dict__", None) or None  # type: ignore[attr-defined]
 
 
 _FIXED: Mapping[type, Action] = {

@@ -149,7 +149,7 @@ class _Walk:
         self.boring: dict[int, Any] = {}  # importable definitions, kept alive so that their ids stay theirs
         self.kept: list[Any] = []  # temporaries, for the same reason
         self.memory: dict[int, list[str]] = {}
-        self.ranges: list[tuple[int, int, str]] = []
+        self.ranges: list[tuple[int, int, str, str]] = []
 
     def find(self, name: str) -> str:
         """Return the representative of a name's group."""
@@ -276,7 +276,7 @@ class _Walk:
         if isinstance(where, int):
             self.memory.setdefault(where, []).append(name)
         elif where is not None and where[1] > where[0]:
-            self.ranges.append((where[0], where[1], name))
+            self.ranges.append((where[0], where[1], name, cls.__module__.partition(".")[0]))
 
     def _definition(self, name: str, obj: Any, frontier: list[Any]) -> None:
         path = self.definitions.path(obj)
@@ -316,7 +316,8 @@ class _Walk:
         return merged
 
     def _shared_memory(self) -> Sharing:
-        shared, objects = set(), set()
+        shared: set[int | tuple[int, int]] = set()
+        objects = set()
         for where, users in self.memory.items():
             for other in users[1:]:
                 self.union(users[0], other)
@@ -327,16 +328,26 @@ class _Walk:
                 objects.add(where)
             if len(users) > 1 or where in objects:
                 shared.add(where)
-        self._overlaps()
-        return Sharing(memory=frozenset(shared), objects=frozenset(objects))
+        mixed = self._overlaps(shared)
+        return Sharing(memory=frozenset(shared), objects=frozenset(objects), mixed=frozenset(mixed))
 
-    def _overlaps(self) -> None:
-        end, last = 0, ""
-        for start, stop, name in sorted(self.ranges):
-            if start < end:
-                self.union(last, name)
-            if stop > end:
-                end, last = stop, name
+    def _overlaps(self, shared: set[int | tuple[int, int]]) -> set[tuple[int, int]]:
+        """Join names of overlapping ranges; add the ranges to `shared`, return those of several libraries."""
+        mixed: set[tuple[int, int]] = set()
+        cluster: list[tuple[int, int, str, str]] = []
+        end = 0
+        for entry in [*sorted(self.ranges), (sys.maxsize << 2, 0, "", "")]:
+            if entry[0] >= end:
+                if len(cluster) > 1:
+                    shared.update((start, stop) for start, stop, *_ in cluster)
+                    if len({library for *_, library in cluster}) > 1:
+                        mixed.update((start, stop) for start, stop, *_ in cluster)
+                cluster = []
+            elif cluster:
+                self.union(cluster[0][2], entry[2])
+            cluster.append(entry)
+            end = max(end, entry[1])
+        return mixed
 
 
 def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:

@@ -26,6 +26,9 @@ def type_name(obj: object) -> str:
 def where(codec: Codec, name: str, value: Any, reason: str) -> tuple[str, str, str]:
     """Return (path, type, reason) of the innermost part that fails by itself, as far as attempts reach."""
     path, left = "", ATTEMPTS
+    if reason.startswith("RecursionError"):
+        # The depth is the fault, no part of it.
+        return path, type_name(value), reason
     on_path: set[int] = set()
     for _ in range(DEPTH):
         refused = codec.refusal(value)

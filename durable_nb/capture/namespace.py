@@ -165,7 +165,7 @@ class NamespaceCapture:
                 return None
             return self._at_version(name, manifest.names[name].version)
 
-        return Staging(self._codec, manifest, read_group, reusable).stage(wanted)
+        return Staging(self._codec, manifest, read_group, reusable, lend=True).stage(wanted)
 
     def _at_version(self, name: str, version: CheckpointId) -> tuple[object] | None:
         try:
@@ -207,7 +207,7 @@ class NamespaceCapture:
                 return (live[name],)
             return self._at_version(name, manifest.names[name].version)
 
-        staged = Staging(self._codec, manifest, read_group, reusable).stage(look)
+        staged = Staging(self._codec, manifest, read_group, reusable, lend=False).stage(look)
         if staged.unsaved:
             return f"{staged.unsaved[0].name} cannot be compared: {staged.unsaved[0].reason}"
         return compare.difference({n: live[n] for n in look}, {n: staged.values[n] for n in look})

@@ -6,13 +6,17 @@ those that need them, and no others.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.errors import DurableError
 from durable_nb.model import Group, GroupId, Manifest, Unsaved
+
+# Loaded first, because the hooks of other objects call them.
+_DEFINITIONS = frozenset({"module", "function", "type", "abc.ABCMeta", "enum.EnumType", "builtin_function_or_method"})
 
 __all__ = ["ReadGroup", "Staged", "Staging"]
 
@@ -34,8 +38,15 @@ class Staging:
     """One restore: loads groups on demand and remembers which are loaded, loading or lost."""
 
     def __init__(
-        self, codec: Codec, manifest: Manifest, read_group: ReadGroup, reusable: Callable[[str], tuple[object] | None]
+        self,
+        codec: Codec,
+        manifest: Manifest,
+        read_group: ReadGroup,
+        reusable: Callable[[str], tuple[object] | None],
+        *,
+        lend: bool,
     ) -> None:
+        self._live, self._lend, self._progress = codec.namespace, lend, False
         self._codec, self._manifest, self._read, self._reusable = codec, manifest, read_group, reusable
         self.values: dict[str, Any] = {}
         self.reused: dict[str, Any] = {}
@@ -44,11 +55,34 @@ class Staging:
 
     def stage(self, names: Iterable[str]) -> Staged:
         """Load the groups of `names` and what they need."""
+        wanted = sorted(names, key=lambda n: self._manifest.names[n].type not in _DEFINITIONS)
+        with self._lent():
+            self._load_all(wanted)
+            # A hook that runs while its object loads may use a variable that was loaded only later: try again.
+            while self.failed and self._progress:
+                self._progress = False
+                again, self.failed = list(self.failed), {}
+                self._load_all(again)
+        unsaved = tuple(self._unsaved(name, reason) for name, reason in self.failed.items())
+        return Staged(checkpoint=self._manifest, values=self.values, unsaved=unsaved, reused=frozenset(self.reused))
+
+    def _load_all(self, names: Iterable[str]) -> None:
         for name in names:
             if name not in self.values and name not in self.failed:
                 self._load(self._manifest.names[name].group_id)
-        unsaved = tuple(self._unsaved(name, reason) for name, reason in self.failed.items())
-        return Staged(checkpoint=self._manifest, values=self.values, unsaved=unsaved, reused=frozenset(self.reused))
+
+    @contextmanager
+    def _lent(self) -> Iterator[None]:
+        """Let the user's code that runs while objects load see the variables loaded so far; take them back after."""
+        live, before = self._live, dict(self._live)
+        try:
+            yield
+        finally:
+            for name in self.values if self._lend else ():
+                if name in before:
+                    live[name] = before[name]
+                else:
+                    live.pop(name, None)
 
     def _unsaved(self, name: str, reason: str) -> Unsaved:
         variable = self._manifest.names[name]
@@ -67,7 +101,11 @@ class Staging:
             for name in group.names:
                 self.failed[name] = str(failure.args[0])
         else:
-            self.values.update((name, loaded[name]) for name in group.names)
+            found = {name: loaded[name] for name in group.names}
+            self.values.update(found)
+            if self._lend:
+                self._live.update((n, v) for n, v in found.items() if n.isidentifier())
+            self._progress = True
         finally:
             self._loading.discard(group_id)
 

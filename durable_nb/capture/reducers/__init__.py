@@ -48,12 +48,15 @@ class Plugin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
-    """What the last walk saw of shared memory: ids of the owners that more than one object looks at (`memory`), and of
-    those among them that the namespace also reaches as objects (`objects`).
+    """What the last walk saw of shared memory, in the words of `Plugin.memory`.
+
+    `memory` are the owners and address ranges that more than one object looks at; `objects` those owners among them
+    that the namespace also reaches as objects; `mixed` those ranges that objects of several libraries look at.
     """
 
-    memory: frozenset[int] = frozenset()
+    memory: frozenset[int | tuple[int, int]] = frozenset()
     objects: frozenset[int] = frozenset()
+    mixed: frozenset[tuple[int, int]] = frozenset()
 
 
 # Set while a group is dumped: a reducer learns here whether the memory of its object is shared inside the namespace.

@@ -160,6 +160,32 @@ def _refuse(reason: str) -> Callable[[Any], tuple[Any, ...]]:
     return reduce
 
 
+def _make_exception(cls: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """Return an exception without running the `__init__` of the user's class, whose arguments are not known."""
+    made = cls.__new__(cls, *args)
+    base = next(b for b in cls.__mro__ if not b.__flags__ & 1 << 9)
+    base.__init__(made, *args)  # type: ignore[misc]
+    return made
+
+
+def _fill_exception(made: BaseException, state: tuple[Any, Any, Any, bool]) -> None:
+    made.__dict__.update(state[0])
+    made.__cause__, made.__context__, made.__suppress_context__ = state[1:]
+
+
+def _exception(error: Any) -> Any:
+    # Python's own way drops what an exception was raised from. Tracebacks hold frames and are not stored.
+    own: Any = type(error).__reduce__
+    if own not in (BaseException.__reduce__, OSError.__reduce__, ImportError.__reduce__):
+        return NotImplemented
+    if own is BaseException.__reduce__:
+        func, args = _make_exception, (type(error), error.args)
+    else:
+        func, args = error.__reduce__()[:2]
+    state = (dict(vars(error)), error.__cause__, error.__context__, error.__suppress_context__)
+    return func, args, state, None, None, _fill_exception
+
+
 def _target(ref: Any) -> Iterable[Any]:
     target = ref()
     return () if target is None else (target, ref.__callback__)
@@ -196,6 +222,7 @@ def plugin() -> Plugin:
     }
     return Plugin(
         exact=exact,
+        subclasses=((BaseException, _exception),),
         referents={
             type(dataclasses._FIELD): _shared,  # type: ignore[attr-defined]
             type(os.environ): _shared,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import array
 import os
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from durable_nb.capture.reducers import SHARING, Plugin, Unstorable
+from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
 LIBRARY = "numpy"
@@ -31,9 +32,35 @@ def _chain(a: Any) -> tuple[Any, Any]:
     return a, below
 
 
-def _memory(a: Any) -> int | None:
+def _owner(a: Any) -> int:
     root, below = _chain(a)
     return id(root) if below is None else id(below)
+
+
+def _range(a: Any) -> int | tuple[int, int] | None:
+    # Tensors know addresses only, so beside torch arrays are told apart by address too.
+    root, below = _chain(a)
+    if below is not None and not type(below).__module__.startswith("torch"):
+        return id(below)
+    start = stop = int(root.__array_interface__["data"][0])
+    for length, stride in zip(root.shape, root.strides, strict=True):
+        if length == 0:
+            return None
+        start, stop = start + min(0, (length - 1) * stride), stop + max(0, (length - 1) * stride)
+    return start, stop + root.itemsize
+
+
+def _memory(a: Any) -> int | tuple[int, int] | None:
+    return _range(a) if "torch" in sys.modules else _owner(a)
+
+
+def _is_shared(a: Any, sharing: Sharing | None) -> bool:
+    if sharing is None:
+        return False
+    where = _memory(a)
+    if where in sharing.mixed:
+        raise Unstorable("it shares its memory with an object of another library; make it from that again in a cell")
+    return where in sharing.memory
 
 
 def _referents(a: Any) -> Iterable[Any]:
@@ -69,9 +96,9 @@ def _fill_attributes(made: Any, state: dict[str, Any]) -> None:
 
 def _array(a: Any) -> Any:
     sharing = SHARING.get()
-    root, below = _chain(a)
-    if sharing is None or (id(root) if below is None else id(below)) not in sharing.memory:
+    if sharing is None or not _is_shared(a, sharing):
         return NotImplemented
+    root, below = _chain(a)
     cls = None if type(a) is np.ndarray else type(a)
     if below is not None and id(below) in sharing.objects:
         if type(below) not in (bytes, bytearray, array.array):
@@ -90,7 +117,7 @@ def _array(a: Any) -> Any:
 
 def _subclass(a: Any) -> Any:
     sharing = SHARING.get()
-    if sharing is not None and _memory(a) in sharing.memory and _chain(a)[0] is not a:
+    if _is_shared(a, sharing) and _chain(a)[0] is not a:
         own_way: Any = type(a).__reduce__
         if own_way is not np.ndarray.__reduce__:
             raise Unstorable(f"a {type(a).__qualname__} that shares its memory with another array; store a copy of it")
