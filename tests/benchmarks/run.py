@@ -41,8 +41,9 @@ LOAD_LIMIT_MS = 300
 class PerCell:
     """Times of a series of cells over the same cells in a plain kernel, in milliseconds.
 
-    `added_first_ms` and `added_last_ms` are medians of the first and the last fifty cells. `cpu_main_ms` is processor
-    time of the thread that runs cells, per cell; `cpu_all_ms` that of all threads, so with what goes on behind.
+    `first` and `last` are medians over the first and the last fifty cells: they must not differ. `added` is the time
+    that a front end waits longer; `cpu` the processor time of the thread that runs cells, which a busy machine does not
+    blur; `cpu_all` the mean over all threads, with what goes on behind.
     """
 
     workload: str
@@ -52,7 +53,9 @@ class PerCell:
     added_p95_ms: float
     added_first_ms: float
     added_last_ms: float
-    cpu_main_ms: float
+    cpu_median_ms: float
+    cpu_first_ms: float
+    cpu_last_ms: float
     cpu_all_ms: float
 
 
@@ -153,23 +156,29 @@ def per_cell(workload: Workload, cells: int) -> list[PerCell]:
             checked(kernel.run(workload.first))
             for _ in range(3):
                 checked(kernel.run("x = 0"))
-        before = {kind: cpu_ms(kernel.pid) for kind, kernel in kernels.items()}
+        before = {kind: cpu_all_ms(kernel.pid) for kind, kernel in kernels.items()}
         times: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        used: dict[str, list[float]] = {kind: [] for kind in KINDS}
         for i in range(cells):
             for kind, kernel in kernels.items():
-                began = time.perf_counter()
+                cpu, began = cpu_main_ms(kernel.pid), time.perf_counter()
                 checked(kernel.run(workload.cell(i)))
                 times[kind].append((time.perf_counter() - began) * 1000)
-        after = {kind: cpu_ms(kernel.pid) for kind, kernel in kernels.items()}
-        used = {k: (after[k][0] - before[k][0], after[k][1] - before[k][1]) for k in KINDS}
-    return [compared(workload, kind, times, used) for kind in KINDS[1:]]
+                used[kind].append(cpu_main_ms(kernel.pid) - cpu)
+        behind = {kind: (cpu_all_ms(kernel.pid) - before[kind]) / cells for kind, kernel in kernels.items()}
+    return [compared(workload, kind, times, used, behind) for kind in KINDS[1:]]
 
 
 def compared(
-    workload: Workload, kind: str, times: dict[str, list[float]], used: dict[str, tuple[float, float]]
+    workload: Workload,
+    kind: str,
+    times: dict[str, list[float]],
+    used: dict[str, list[float]],
+    behind: dict[str, float],
 ) -> PerCell:
-    """Return what the cells of a kind took longer than the plain ones."""
+    """Return what the cells of a kind took more than the plain ones."""
     added = [a - b for a, b in zip(times[kind], times["plain"], strict=True)]
+    cpu = [a - b for a, b in zip(used[kind], used["plain"], strict=True)]
     part = min(50, max(1, len(added) // 2))
     return PerCell(
         workload=workload.name,
@@ -179,8 +188,10 @@ def compared(
         added_p95_ms=sorted(added)[min(len(added) - 1, int(len(added) * 0.95))],
         added_first_ms=statistics.median(added[:part]),
         added_last_ms=statistics.median(added[-part:]),
-        cpu_main_ms=(used[kind][0] - used["plain"][0]) / len(added),
-        cpu_all_ms=(used[kind][1] - used["plain"][1]) / len(added),
+        cpu_median_ms=statistics.median(cpu),
+        cpu_first_ms=statistics.median(cpu[:part]),
+        cpu_last_ms=statistics.median(cpu[-part:]),
+        cpu_all_ms=behind[kind] - behind["plain"],
     )
 
 
@@ -252,14 +263,21 @@ def seconds(kernel: Kernel, cell: str) -> float:
     return time.perf_counter() - began
 
 
-def cpu_ms(pid: int) -> tuple[float, float]:
-    """Return the processor time used so far by a process's main thread and by all its threads; NaN without /proc."""
+def cpu_main_ms(pid: int) -> float:
+    """Return the processor time of a process's main thread so far; NaN where /proc does not tell."""
     try:
-        main = int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
     except (FileNotFoundError, IndexError):
-        return float("nan"), float("nan")
-    return main, (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
+        return float("nan")
+
+
+def cpu_all_ms(pid: int) -> float:
+    """Return the processor time of all threads of a process so far; NaN where /proc does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except FileNotFoundError:
+        return float("nan")
+    return (int(fields[11]) + int(fields[12])) * 1000 / os.sysconf("SC_CLK_TCK")
 
 
 def show(kind: type, rows: Sequence[Measure] | Sequence[PerCell]) -> None:

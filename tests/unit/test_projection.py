@@ -65,7 +65,7 @@ def test_the_envelope_arrives_whole(world):
     row = dict(zip(table.columns, table.rows[0], strict=True))
     assert datetime(2023, 11, 14, 22, 13, 21) == row["timestamp"]
     assert dict(event.payload) == json.loads(row["payload"])
-    assert json.loads(row["correlation"]) == {"parent_event": "p"}
+    assert {"parent_event": "p"} == json.loads(row["correlation"])
     plain = [f for f in table.columns if f not in {"timestamp", "payload", "metadata", "correlation"}]
     assert {f: getattr(event, f) for f in plain} == {f: row[f] for f in plain}
 
@@ -73,11 +73,11 @@ def test_the_envelope_arrives_whole(world):
 def test_ingest_is_idempotent(world):
     """The same events twice, or an overlapping batch, add only what is newer."""
     world.history.attach()
-    assert world.projection.ingest(world.history.events) == 2
-    assert world.projection.ingest(world.history.events) == 0
+    assert 2 == world.projection.ingest(world.history.events)
+    assert 0 == world.projection.ingest(world.history.events)
     last = world.history.add("KernelDetached", {"reason": "exit"})
-    assert world.projection.ingest([world.history.events[1], last]) == 1
-    assert rows(world, "SELECT count(*), count(DISTINCT seq) FROM events") == [(3, 3)]
+    assert 1 == world.projection.ingest([world.history.events[1], last])
+    assert [(3, 3)] == rows(world, "SELECT count(*), count(DISTINCT seq) FROM events")
 
 
 def test_a_gap_is_filled_from_the_journal(world):
@@ -88,7 +88,7 @@ def test_a_gap_is_filled_from_the_journal(world):
     world.projection.ingest(world.history.events[-1:])
     with duckdb.connect(str(world.path), read_only=True) as connection:
         seqs = connection.execute("SELECT seq FROM events ORDER BY ALL").fetchall()
-    assert seqs == [(1,), (2,), (3,), (4,)]
+    assert [(1,), (2,), (3,), (4,)] == seqs
 
 
 def test_a_gap_that_the_journal_has_too_is_accepted(world):
@@ -96,16 +96,16 @@ def test_a_gap_that_the_journal_has_too_is_accepted(world):
     world.history.attach()
     world.history.run("a", {"x": "int"})
     del world.history.events[1]
-    assert rows(world, "SELECT seq FROM events ORDER BY seq") == [(1,), (3,), (4,)]
-    assert world.projection.ingest(world.history.events) == 0
+    assert [(1,), (3,), (4,)] == rows(world, "SELECT seq FROM events ORDER BY seq")
+    assert 0 == world.projection.ingest(world.history.events)
 
 
 def test_a_query_sees_what_the_journal_holds_now(world):
     """Asking brings the file up to date first, without anybody having told it of the events."""
     world.history.attach()
-    assert rows(world, "SELECT count(*) FROM events") == [(2,)]
+    assert [(2,)] == rows(world, "SELECT count(*) FROM events")
     world.history.run("a", {"x": "int"})
-    assert rows(world, "SELECT count(*) FROM events") == [(4,)]
+    assert [(4,)] == rows(world, "SELECT count(*) FROM events")
 
 
 def test_several_workflows_share_the_file(world):
@@ -126,9 +126,9 @@ def test_a_journal_that_went_back_wins(world):
     world.projection.refresh()
     del world.history.events[2:]
     world.history.add("KernelDetached", {"reason": "exit"})
-    assert [
+    assert ["RunStarted", "KernelAttached", "KernelDetached"] == [
         name for (name,) in rows(world, "SELECT event_type FROM events ORDER BY seq")
-    ] == ["RunStarted", "KernelAttached", "KernelDetached"]
+    ]
     assert any("events that the journal does not" in note for note in world.projection.notes)
 
 
@@ -136,8 +136,8 @@ def test_odd_text_does_not_keep_events_out(world):
     """Lone surrogates, NUL, NaN and quotes arrive as near as they can be, and so does everything after them."""
     world.history.add("A", {"text": "half \ud83d emoji", "nul": "a\0b", "nan": float("nan"), "quote": "'\"\\"})
     world.history.add("B", {"name": "fine"}, activity_id="\udc80")
-    assert rows(world, "SELECT event_type FROM events ORDER BY seq") == [("A",), ("B",)]
-    assert rows(world, "SELECT payload->>'quote', payload->>'nan' FROM events WHERE seq = 1") == [("'\"\\", "NaN")]
+    assert [("A",), ("B",)] == rows(world, "SELECT event_type FROM events ORDER BY seq")
+    assert [("'\"\\", "NaN")] == rows(world, "SELECT payload->>'quote', payload->>'nan' FROM events WHERE seq = 1")
 
 
 def test_clients_since_1_5_can_open_the_file(world):
@@ -148,7 +148,7 @@ def test_clients_since_1_5_can_open_the_file(world):
     world.projection.refresh()
     with duckdb.connect(str(world.path)) as connection:
         tags = connection.execute("SELECT tags FROM duckdb_databases() WHERE database_name = 'events'").fetchone()
-    assert tags[0] == {"storage_version": "v1.5.0+"}
+    assert {"storage_version": "v1.5.0+"} == tags[0]
 
 
 # -- views
@@ -177,21 +177,21 @@ def test_runs(world):
     fill(world.history)
     sql = """SELECT status, reason, kernels, kernels_lost, recoveries, activities, completed, failed, lost, reused
              FROM runs"""
-    assert rows(world, sql) == [("running", "first", 2, 1, 1, 3, 2, 1, 1, 1)]
+    assert [("running", "first", 2, 1, 1, 3, 2, 1, 1, 1)] == rows(world, sql)
     world.history.add("KernelDetached", {"reason": "exit"})
-    assert rows(world, "SELECT status, duration_s FROM runs") == [("detached", 14.0)]
+    assert [("detached", 14.0)] == rows(world, "SELECT status, duration_s FROM runs")
 
 
 def test_attempts(world):
     """Every start is an attempt with how it ended, how long it took by its own clock, and what it stored."""
     fill(world.history)
     sql = "SELECT name, attempt, status, duration_s, error_type, checkpoint_id, stored_bytes FROM attempts ORDER BY seq"
-    assert rows(world, sql) == [
+    assert [
         ("load", 1, "completed", 1.5, None, "wf-c4", 100),
         ("fit", 1, "failed", 0.25, "ValueError", None, None),
         ("fit", 2, "completed", 1.5, None, "wf-c8", 100),
         ("plot", 1, "lost", None, "signal 9", None, None),
-    ]
+    ] == rows(world, sql)
 
 
 def test_an_attempt_without_a_measured_time_takes_it_from_the_timestamps(world):
@@ -207,11 +207,11 @@ def test_activities(world):
     """An activity sums up its attempts; one that was reused stands as completed."""
     fill(world.history)
     sql = "SELECT name, status, attempts, failures, losses, reuses, duration_s FROM activities ORDER BY name"
-    assert rows(world, sql) == [
+    assert [
         ("fit", "completed", 2, 1, 0, 0, 1.75),
         ("load", "completed", 1, 0, 0, 1, 1.5),
         ("plot", "lost", 1, 0, 1, 0, None),
-    ]
+    ] == rows(world, sql)
 
 
 def test_checkpoints(world):
@@ -223,23 +223,23 @@ def test_checkpoints(world):
     world.history.add("CheckpointDeleted", {"checkpoint_id": "wf-c4"})
     sql = """SELECT checkpoint_id, parent, reason, name, changed, deleted, live, restores, removed
              FROM checkpoints ORDER BY seq"""
-    assert rows(world, sql) == [
+    assert [
         ("wf-c4", None, "activity", "load", 2, 0, True, 0, True),
         ("wf-c8", "wf-c4", "activity", "fit", 2, 1, True, 0, False),
         ("c9", "wf-c8", "manual", None, 0, 0, True, 1, False),
-    ]
+    ] == rows(world, sql)
 
 
 def test_variables(world):
     """Every version of a name is a row; the current ones are the newest that were not deleted."""
     fill(world.history)
     sql = "SELECT name, version, type, size_bytes, made_by, current FROM variables ORDER BY seq, name"
-    assert rows(world, sql) == [
+    assert [
         ("df", "wf-c4", "DataFrame", 10, "load", False),
         ("n", "wf-c4", "int", 11, "load", False),
         ("model", "wf-c8", "Model", 10, "fit", True),
         ("n", "wf-c8", "int", 11, "fit", True),
-    ]
+    ] == rows(world, sql)
 
 
 def test_a_cell_without_a_name_is_known_by_its_id(world):
@@ -281,20 +281,20 @@ def test_current_variables_follow_the_line_of_parents(world, seed):
     world.history.add("CheckpointRestored", {"checkpoint_id": back, "whole": True, "names": 1})
     assert states[back] == dict(rows(world, "SELECT name, version FROM variables WHERE current"))
     world.history.add("RunStarted", {"reason": "new"})
-    assert rows(world, "SELECT name FROM variables WHERE current") == []
+    assert [] == rows(world, "SELECT name FROM variables WHERE current")
 
 
 def test_errors_and_resources(world):
     """What went wrong and what was used are views of their own."""
     fill(world.history)
-    assert rows(world, "SELECT event_type, error_type, message FROM errors ORDER BY seq") == [
+    assert [
         ("ActivityFailed", "ValueError", "no data"),
         ("KernelLost", "signal 9", "signal 9"),
         ("ActivityLost", "signal 9", "signal 9"),
-    ]
-    assert rows(
+    ] == rows(world, "SELECT event_type, error_type, message FROM errors ORDER BY seq")
+    assert [(1.2, 50_000_000, 100)] == rows(
         world, "SELECT DISTINCT cpu_s, rss_bytes, stored_bytes FROM resources WHERE cpu_s IS NOT NULL"
-    ) == [(1.2, 50_000_000, 100)]
+    )
 
 
 def test_outputs(world):
@@ -309,12 +309,12 @@ def test_outputs(world):
         payload = {"name": name, "checkpoint": {"id": f"c-{name}"}, "attachments": attachments}
         world.history.add("ActivityCompleted", payload, activity_id=f"id-{name}", attempt=1)
     sql = "SELECT name, checkpoint_id, n, kind, text, mime_types FROM outputs ORDER BY seq, n"
-    assert [(*row[:5], row[5] if row[5] is None else list(row[5])) for row in rows(world, sql)] == [
+    assert [
         ("show", "c-show", 1, "stream", "hello\n", None),
         ("show", "c-show", 2, "display_data", "<Figure>", ["text/plain", "image/png"]),
         ("plot", "c-plot", None, None, None, None),
-    ]
-    assert rows(world, "SELECT size_bytes FROM outputs WHERE name = 'plot'") == [(70_000,)]
+    ] == [(*row[:5], row[5] if row[5] is None else list(row[5])) for row in rows(world, sql)]
+    assert [(70_000,)] == rows(world, "SELECT size_bytes FROM outputs WHERE name = 'plot'")
 
 
 def test_chunks_in_events_are_left_to_the_journal(world):
@@ -325,16 +325,16 @@ def test_chunks_in_events_are_left_to_the_journal(world):
     assert [(kept,)] == [
         (json.loads(text),) for (text,) in rows(world, "SELECT payload->'$.checkpoint.inline' FROM events")
     ]
-    assert event.payload["checkpoint"]["inline"]["chunks"]["ab"]["data"] == "AAAA"
+    assert "AAAA" == event.payload["checkpoint"]["inline"]["chunks"]["ab"]["data"]
 
 
 def test_a_start_that_was_recorded_late_is_put_back(world):
     """A cell whose start was only written with its end began as long before as it took."""
     world.history.add("ActivityStarted", {"name": "a", "late": True}, activity_id="id-a", attempt=1)
     world.history.complete("a", {"x": "int"}, ms=2500.0)
-    assert rows(
+    assert [(2.5, 2_500_000)] == rows(
         world, "SELECT duration_s, date_diff('microsecond', started, ended) FROM attempts"
-    ) == [(2.5, 2_500_000)]
+    )
 
 
 def test_triggered_events_are_derived(world):
@@ -355,7 +355,7 @@ def test_every_view_answers_on_odd_events(world):
     promised = "activities attempts checkpoints errors history outputs resources runs steps variables"
     assert promised.split() == views
     for name in views:
-        assert rows(world, f"SELECT * FROM {name}") == []
+        assert [] == rows(world, f"SELECT * FROM {name}")
     for kind in ("ActivityStarted", "ActivityCompleted", "CheckpointCompleted", "StepStarted", "ActivityReused"):
         world.history.add(kind)
         world.history.add(kind, {"checkpoint": "x", "changed": 3, "deleted": {"a": 1}, "attachments": "z", "name": []})
@@ -385,16 +385,16 @@ def test_a_wrong_statement_is_one_clear_line(world, sql, says):
     with pytest.raises(UsageError) as caught:
         world.projection.query(sql)
     assert says in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
+    assert 1 == len(str(caught.value).splitlines())
     assert "SHOW TABLES" in caught.value.hint
-    assert world.projection.notes == []
+    assert [] == world.projection.notes
 
 
 def test_parameters(world):
     """Values reach a statement by position and by name."""
     world.history.attach()
-    assert rows(world, "SELECT seq FROM events WHERE event_type = ?", ["KernelAttached"]) == [(2,)]
-    assert rows(world, "SELECT seq FROM events WHERE event_type = $kind", {"kind": "KernelAttached"}) == [(2,)]
+    assert [(2,)] == rows(world, "SELECT seq FROM events WHERE event_type = ?", ["KernelAttached"])
+    assert [(2,)] == rows(world, "SELECT seq FROM events WHERE event_type = $kind", {"kind": "KernelAttached"})
 
 
 def test_variables_of_the_process_are_not_tables(world):
@@ -402,7 +402,7 @@ def test_variables_of_the_process_are_not_tables(world):
     events_of_mine = [1]
     with pytest.raises(UsageError):
         world.projection.query("SELECT * FROM events_of_mine")
-    assert events_of_mine == [1]
+    assert [1] == events_of_mine
 
 
 def test_a_table_as_text():
@@ -418,22 +418,22 @@ def test_a_table_as_text():
         "load                    5",
     ][0].split() == repr(table).splitlines()[0].split()
     lines = repr(table).splitlines()
-    assert len(lines) == 6
-    assert lines[2].split() == ["load", "5"]
+    assert 6 == len(lines)
+    assert ["load", "5"] == lines[2].split()
     assert lines[2].endswith("5")
     assert len(lines[2]) == len(lines[3])
-    assert lines[3] == r"two\nlines\x1b[0m  1234"
-    assert lines[4].split()[0] == "NULL"
-    assert lines[5] == "(3 rows)"
+    assert r"two\nlines\x1b[0m  1234" == lines[3]
+    assert "NULL" == lines[4].split()[0]
+    assert "(3 rows)" == lines[5]
 
 
 def test_a_long_table_is_cut_for_showing_only():
     """What is shown is bounded and says so; the rows are all there."""
     table = Table(columns=("n",), types=("BIGINT",), rows=tuple((i,) for i in range(1000)))
-    assert len(repr(table).splitlines()) == 63
+    assert 63 == len(repr(table).splitlines())
     assert repr(table).endswith("(1000 rows, the first 60 shown)")
-    assert table._repr_html_().count("<tr>") == 201
-    assert len(table) == 1000
+    assert 201 == table._repr_html_().count("<tr>")
+    assert 1000 == len(table)
 
 
 def test_html_is_escaped():
@@ -450,9 +450,9 @@ def test_to_json(world):
     sql = (
         "SELECT timestamp, payload, [1, 2] AS l, 1.5::DECIMAL(4,2) AS d, 'NaN'::DOUBLE AS nan, NULL AS nil FROM events"
     )
-    assert json.loads(world.projection.query(sql).to_json()) == [
+    assert [
         {"timestamp": "2023-11-14T22:13:21Z", "payload": {"n": 1}, "l": [1, 2], "d": "1.50", "nan": "nan", "nil": None}
-    ]
+    ] == json.loads(world.projection.query(sql).to_json())
 
 
 def test_to_dataframe(world):
@@ -463,11 +463,11 @@ def test_to_dataframe(world):
     frame = world.projection.query(
         "SELECT event_type, timestamp, seq, seq, attempt, seq / 2 AS half FROM events ORDER BY seq"
     ).to_dataframe()
-    assert list(frame.columns) == ["event_type", "timestamp", "seq", "seq", "attempt", "half"]
-    assert [str(t) for t in frame.dtypes.iloc[1:]] == ["datetime64[us]", "int64", "int64", "Int64", "float64"]
-    assert list(frame["attempt"]) == [2, pandas.NA]
+    assert ["event_type", "timestamp", "seq", "seq", "attempt", "half"] == list(frame.columns)
+    assert ["datetime64[us]", "int64", "int64", "Int64", "float64"] == [str(t) for t in frame.dtypes.iloc[1:]]
+    assert [2, pandas.NA] == list(frame["attempt"])
     empty = world.projection.query("SELECT event_type, seq FROM events WHERE false").to_dataframe()
-    assert empty.shape == (0, 2)
+    assert (0, 2) == empty.shape
 
 
 # -- the background, and other processes
@@ -479,8 +479,8 @@ def test_the_background_brings_the_file_up_to_date(world):
     world.projection.update_in_background(world.history.events)
     world.projection.close()
     with duckdb.connect(str(world.path), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM events").fetchone() == (2,)
-    assert world.projection.notes == []
+        assert (2,) == connection.execute("SELECT count(*) FROM events").fetchone()
+    assert [] == world.projection.notes
 
 
 def test_the_background_never_raises_or_blocks(world, tmp_path):
@@ -498,7 +498,7 @@ def test_the_background_never_raises_or_blocks(world, tmp_path):
     projection.update_in_background(world.history.events)
     go_on.set()
     projection.close()
-    assert len([n for n in projection.notes if "the journal is upside down" in n]) == 1
+    assert 1 == len([n for n in projection.notes if "the journal is upside down" in n])
 
 
 def test_duckdb_is_not_imported_before_it_is_needed(tmp_path):
@@ -513,7 +513,7 @@ p.update_in_background()
 print("duckdb" in sys.modules, "pandas" in sys.modules, "random" in sys.modules)
 p.close()
 """
-    assert other_process(code, tmp_path) == "False False True"
+    assert "False False True" == other_process(code, tmp_path)
 
 
 def test_an_exit_right_after_handing_over_is_clean(world, tmp_path):
@@ -528,9 +528,9 @@ h = History(); h.attach()
 p = Projection(Path(sys.argv[1]) / "events.duckdb", source=lambda: h.events, files=LocalFiles(sys.argv[1]))
 p.update_in_background(h.events)
 """
-    assert other_process(code, tmp_path) == ""
+    assert "" == other_process(code, tmp_path)
     with duckdb.connect(str(tmp_path / "events.duckdb"), read_only=True) as connection:
-        assert connection.execute("SELECT count(*) FROM events").fetchone() == (2,)
+        assert (2,) == connection.execute("SELECT count(*) FROM events").fetchone()
 
 
 READER = """
@@ -575,9 +575,9 @@ def test_another_process_reads_while_this_one_writes(world):
         out, err = reader.communicate(timeout=40)
     finally:
         reader.kill()
-    assert (reader.returncode, err) == (0, "")
+    assert (0, "") == (reader.returncode, err)
     counts = [int(line) for line in (first + out).split()]
-    assert counts[-1] == 102
+    assert 102 == counts[-1]
     assert len(counts) >= 3
 
 
@@ -598,17 +598,17 @@ def test_a_file_held_open_by_another_process_does_not_stop_a_query(world, mode):
         [sys.executable, "-c", HOLDER, str(world.path), mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     try:
-        assert holder.stdout.readline() == "open\n"
+        assert "open\n" == holder.stdout.readline()
         world.history.run("a", {"x": "int"})
         with pytest.raises(BlockingIOError):
             world.projection.refresh()
-        assert rows(world, "SELECT name FROM attempts") == [("a",)]
+        assert [("a",)] == rows(world, "SELECT name FROM attempts")
         assert "answered from memory" in world.projection.notes[-1]
         with pytest.raises(UsageError):
             world.projection.query("SELECT nothing FROM events")
     finally:
         holder.communicate("\n")
-    assert world.projection.refresh() == 2
+    assert 2 == world.projection.refresh()
 
 
 def test_a_connection_of_the_users_own_does_not_stop_a_query(world):
@@ -617,17 +617,17 @@ def test_a_connection_of_the_users_own_does_not_stop_a_query(world):
     world.projection.refresh()
     with duckdb.connect(str(world.path), read_only=True) as mine:
         world.history.run("a", {"x": "int"})
-        assert rows(world, "SELECT count(*) FROM events") == [(4,)]
-        assert mine.execute("SELECT count(*) FROM events").fetchone() == (2,)
-    assert world.projection.refresh() == 2
+        assert [(4,)] == rows(world, "SELECT count(*) FROM events")
+        assert (2,) == mine.execute("SELECT count(*) FROM events").fetchone()
+    assert 2 == world.projection.refresh()
 
 
 def test_without_a_folder_nothing_is_made(tmp_path):
     """Asking where no repository is answers with no rows and leaves no file behind."""
     folder = tmp_path / ".durable"
     projection = Projection(folder / "events.duckdb", source=list, files=LocalFiles(folder))
-    assert len(projection.query("SELECT * FROM events")) == 0
-    assert list(tmp_path.iterdir()) == []
+    assert 0 == len(projection.query("SELECT * FROM events"))
+    assert [] == list(tmp_path.iterdir())
 
 
 def test_the_users_random_stream_is_untouched(world):
