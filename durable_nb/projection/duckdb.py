@@ -152,16 +152,19 @@ class Projection:
         # The file is asked before the journal is read: whatever it held by then, the journal must hold as well.
         with self._open(read_only=True) as connection:
             known = self._heads(connection)
+        counted = dict.fromkeys(known, 0)
         unseen = set(known)
         new: list[Event] = []
         for event in self._source():
             head = known.get(event.workflow_id)
             if head is None or event.seq > head.seq:
                 new.append(event)
-            elif event.seq == head.seq and event.event_id == head.event_id:
+                continue
+            counted[event.workflow_id] += 1
+            if event.seq == head.seq and event.event_id == head.event_id:
                 unseen.discard(event.workflow_id)
-        if unseen:
-            raise NotWhole("it holds events that the journal does not")
+        if unseen or any(counted[name] != head.events for name, head in known.items()):
+            raise NotWhole("it does not hold the same events as the journal")
         return (self._append(new) or 0) if new else 0
 
     def _append(self, batch: Sequence[Event], *, gapless: bool = False) -> int | None:

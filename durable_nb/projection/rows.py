@@ -27,15 +27,19 @@ INSERT INTO events SELECT unnest($1::VARCHAR[]), unnest($2::VARCHAR[]), make_tim
     unnest($9::BIGINT[]), unnest($10::BIGINT[]), unnest($11::VARCHAR[])::JSON, unnest($12::VARCHAR[])::JSON,
     unnest($13::VARCHAR[])::JSON, unnest($14::INTEGER[]), unnest($15::VARCHAR[])
 """
-_HEADS = "SELECT workflow_id, max(seq), arg_max(event_id, seq) FROM ingested WHERE workflow_id IS NOT NULL GROUP BY 1"
+_HEADS = """
+SELECT workflow_id, max(seq), arg_max(event_id, seq), CAST(sum(events) AS BIGINT)
+FROM ingested WHERE workflow_id IS NOT NULL GROUP BY 1
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The last projected event of a workflow."""
+    """The last projected event of a workflow, and how many there are of it in all."""
 
     seq: int
     event_id: str
+    events: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +75,8 @@ def load(connection: Any, events: Iterable[Event], layout: Layout) -> int:
 
 def heads(connection: Any) -> dict[str, Head]:
     """Return the last projected event of each workflow."""
-    return {name: Head(seq=seq, event_id=event_id) for name, seq, event_id in connection.execute(_HEADS).fetchall()}
+    rows = connection.execute(_HEADS).fetchall()
+    return {name: Head(seq=seq, event_id=event_id, events=count) for name, seq, event_id, count in rows}
 
 
 def insert(connection: Any, batch: Sequence[Event], layout: Layout) -> int:

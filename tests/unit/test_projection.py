@@ -129,7 +129,18 @@ def test_a_journal_that_went_back_wins(world):
     assert ["RunStarted", "KernelAttached", "KernelDetached"] == [
         name for (name,) in rows(world, "SELECT event_type FROM events ORDER BY seq")
     ]
-    assert any("events that the journal does not" in note for note in world.projection.notes)
+    assert any("not hold the same events as the journal" in note for note in world.projection.notes)
+
+
+def test_what_the_journal_no_longer_trusts_goes_and_comes_back(world):
+    """An event that was damaged in the journal is no longer shown, and is again when the journal is whole again."""
+    world.history.attach()
+    world.history.run("a", {"x": "int"})
+    world.projection.refresh()
+    damaged = world.history.events.pop(2)
+    assert [(1,), (2,), (4,)] == rows(world, "SELECT seq FROM events ORDER BY seq")
+    world.history.events.insert(2, damaged)
+    assert [(1,), (2,), (3,), (4,)] == rows(world, "SELECT seq FROM events ORDER BY seq")
 
 
 def test_odd_text_does_not_keep_events_out(world):
