@@ -151,11 +151,11 @@ class ChunkStore:
     def refresh(self, *, durable: bool) -> None:
         """Learn the packs that are there now; with `durable`, and ever after, make sure first that they will stay."""
         self._writes |= durable
+        found = {name: size for name, size in self._files.list(PACKS) if name.endswith(".pack")}
         if self._writes:
             # A pack whose writer was killed before its folder sync is visible and may still vanish; a commit that
-            # reuses its chunks would vanish in part with it.
+            # reuses its chunks would vanish in part with it. After the listing, so that all that was listed stays.
             self._files.sync_folder(PACKS)
-        found = {name: size for name, size in self._files.list(PACKS) if name.endswith(".pack")}
         for name in [name for name in self._packs if name not in found]:
             self.forget(name)
         for name in [name for name in found if name not in self._packs]:

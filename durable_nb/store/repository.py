@@ -154,25 +154,31 @@ class Repository:
             trust=self.trust,
             accepts=self.accepts,
         )
-        return Workflow(
-            files=self.files,
-            folder=folder,
-            workflow_id=workflow_id,
-            journal=journal,
-            chunks=self.chunks,
-            key=self.key,
-            trusts=lambda content: self.trust or self.accepts(hashlib.sha256(content).hexdigest()),
-            # Looked up at each call, so that a test may set the hook after opening.
-            reached=lambda point: self.reached(point),
-            closed=self._forget,
-        )
+        try:
+            return Workflow(
+                files=self.files,
+                folder=folder,
+                workflow_id=workflow_id,
+                journal=journal,
+                chunks=self.chunks,
+                key=self.key,
+                trusts=lambda content: self.trust or self.accepts(hashlib.sha256(content).hexdigest()),
+                # Looked up at each call, so that a test may set the hook after opening.
+                reached=lambda point: self.reached(point),
+                closed=self._forget,
+            )
+        except BaseException:
+            journal.close()  # the lease must not outlive a workflow that was never open
+            raise
 
     def _forget(self, workflow: Workflow) -> None:
         if self._open.get(workflow.workflow_id) is workflow:
             del self._open[workflow.workflow_id]
 
     def _prepare(self, folder: str, workflow_id: str) -> None:
-        self.files.make_folder(f"{folder}/manifests")
+        # Empty folders are dropped when a history is copied by git or zip.
+        for needed in (TMP, PACKS, f"{folder}/manifests"):
+            self.files.make_folder(needed)
         if self._id_of(folder) != workflow_id:
             write_durably(self.files, f"{folder}/workflow.json", canonical({"workflow_id": workflow_id}) + b"\n")
 
