@@ -157,8 +157,10 @@ def _definition(pickler: _Pickler, obj: Any) -> Any:
     if isinstance(obj, type):
         if importable(obj):
             return NotImplemented
+        if obj.__module__ != "__main__" and (found := _native_type(obj)) is not None:
+            return found
         if obj.__module__ == "builtins":
-            return _builtin_type(obj)
+            return NotImplemented
         return pickler.by_value.cls(obj)
     if importable(obj):
         return NotImplemented
@@ -169,10 +171,27 @@ def _definition(pickler: _Pickler, obj: Any) -> Any:
     return pickler.by_value.typing_object(obj)
 
 
-def _builtin_type(cls: type) -> Any:
-    # `type(f)` says builtins.function, which nobody can look up; the module types has it.
-    found = next((name for name, value in vars(types).items() if value is cls), None)
-    return NotImplemented if found is None else (_make_attribute, ("types", found))
+def _native_type(cls: type) -> Any:
+    # `type(f)` says builtins.function and a lock's _thread.lock, which nobody can look up; another name leads there.
+    for module in ("types", cls.__module__):
+        for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
+            if value is cls:
+                return _make_attribute, (module, name)
+    return None
+
+
+def _with_dict(obj: Any, dicts: frozenset[int]) -> Any:
+    """Keep `__dict__` one object with the variable (or the other object's `__dict__`) that it is shared with."""
+    try:
+        held = object.__getattribute__(obj, "__dict__")
+    except (AttributeError, TypeError):
+        return NotImplemented
+    if id(held) not in dicts:
+        return NotImplemented
+    reduced = obj.__reduce_ex__(5)
+    if not isinstance(reduced, tuple) or len(reduced) < 3 or reduced[2] is not held:
+        return NotImplemented
+    return (*reduced[:3], *(*reduced[3:5], None, None)[:2], rebuild._share_dict)
 
 
 def _enum_member(pickler: _Pickler, obj: Any) -> Any:
@@ -286,6 +305,7 @@ class _Pickler(pickle.Pickler):
         self.codec, self.own, self.buffers = codec, own, buffers
         self.definitions = codec.definitions
         self._by_value: ByValue | None = None
+        self.dicts = codec.sharing.dicts if codec.sharing is not None else frozenset()
         self.deps: set[str] = set()
         self.seen: dict[type, Action] = {}
 
@@ -315,7 +335,9 @@ class _Pickler(pickle.Pickler):
         action = self.seen.get(cls)
         if action is None:
             action = self.seen[cls] = self.codec.action(cls)
-        return NotImplemented if action is _native else action(self, obj)
+        if action is _native:
+            return _with_dict(obj, self.dicts) if self.dicts else NotImplemented
+        return action(self, obj)
 
 
 class _SpecialPickler(_Pickler):

@@ -234,7 +234,7 @@ class ByValue:
 
     def cls(self, cls: Any) -> tuple[Any, ...]:
         """Describe a class: a bare skeleton, then its members."""
-        if not cls.__flags__ & HEAP_TYPE:
+        if not cls.__flags__ & HEAP_TYPE or _has_native_parts(cls):
             raise Unstorable(f"class {cls.__qualname__} belongs to an extension module and cannot be found by import")
         self.marks.add(f"class:{cls.__module__}.{cls.__qualname__}")
         held = dict(vars(cls))
@@ -290,6 +290,17 @@ class ByValue:
         if cls._member_map_.get(member._name_) is member:
             return rebuild._make_member, (cls, member._name_)
         return rebuild._make_flag, (cls, member._value_)
+
+
+_NATIVE = (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)
+
+
+def _has_native_parts(cls: type) -> bool:
+    """Tell whether an extension module made the class: what is native in it cannot be rebuilt."""
+    return any(
+        isinstance(value, _NATIVE) and value.__objclass__ is cls and name not in _NOT_MEMBERS
+        for name, value in vars(cls).items()
+    )
 
 
 def _plain(cls: Any, member: Any) -> tuple[type, Any] | None:

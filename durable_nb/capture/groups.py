@@ -143,6 +143,7 @@ class _Walk:
         self.owner: dict[int, str] = {id(obj): "" for obj in never}
         self.owner[id(sys.modules)] = self.owner[id(builtins.__dict__)] = ""
         self.special: set[str] = set()
+        self.shared_dicts: set[int] = set()
         self.shared_nans = list(shared_nans().values())
         self.parent: dict[str, str] = {}
         self.deps: dict[str, set[str]] = {}
@@ -230,8 +231,11 @@ class _Walk:
                     follow(obj)
                 elif not known:
                     self.special.add(name)
-                elif known != name:
-                    self.union(known, name)
+                else:
+                    if type(obj) is dict:
+                        self.shared_dicts.add(key)
+                    if known != name:
+                        self.union(known, name)
             elif kind == _SKIP or (kind == _TEXT and len(obj) < LARGE_BYTES) or (kind == _FLOAT and obj == obj):
                 continue
             elif kind == _THROUGH:
@@ -329,7 +333,12 @@ class _Walk:
             if len(users) > 1 or where in objects:
                 shared.add(where)
         mixed = self._overlaps(shared)
-        return Sharing(memory=frozenset(shared), objects=frozenset(objects), mixed=frozenset(mixed))
+        return Sharing(
+            memory=frozenset(shared),
+            objects=frozenset(objects),
+            mixed=frozenset(mixed),
+            dicts=frozenset(self.shared_dicts),
+        )
 
     def _overlaps(self, shared: set[int | tuple[int, int]]) -> set[tuple[int, int]]:
         """Join names of overlapping ranges; add the ranges to `shared`, return those of several libraries."""

@@ -25,6 +25,7 @@ from durable_nb.capture.codec import Codec, Dumped, Failed
 __all__ = ["Claim", "Proofs"]
 
 TIMEOUT_S = 5.0
+LOADED_BYTES_PER_S = 10e6  # what even a busy machine loads in a second
 COMPARED_BYTES = 64 << 10
 
 
@@ -82,10 +83,17 @@ class Proofs:
         if pid == 0:
             self._child(claims, write)
         os.close(write)
+        slowest = max(claim.dumped.size_bytes for claim in claims) / LOADED_BYTES_PER_S
         try:
-            lines, timed_out = _read_lines(read, pid)
+            lines, timed_out = _read_lines(read, TIMEOUT_S + slowest)
+        except BaseException:  # an interrupt: the child must not stay behind
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            raise
         finally:
             os.close(read)
+        if timed_out:
+            os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
         said: dict[int, list[str | None]] = {}
         for line in lines:
@@ -95,7 +103,7 @@ class Proofs:
         # What loaded and was then not compared in time has been proved all the same.
         comparing = bool(said) and said[max(said)] == [None]
         if len(verdicts) < len(claims) and not comparing:
-            end = f"did not end within {TIMEOUT_S:.0f} s" if timed_out else _how_it_ended(status)
+            end = f"did not end within {TIMEOUT_S + slowest:.0f} s" if timed_out else _how_it_ended(status)
             verdicts.append(f"it was stored but does not load: loading it in a child process {end}")
         return verdicts
 
@@ -107,7 +115,7 @@ class Proofs:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
-            _silence()
+            kept = _silence()  # noqa: F841  closing a kernel's stream would wait for a thread that is not here
             for number, claim in enumerate(claims):
                 for verdict in self._try(claim):
                     os.write(write, json.dumps([number, verdict]).encode() + b"\n")
@@ -120,19 +128,20 @@ def _final(said: Iterator[str | None]) -> str | None:
     return next((verdict for verdict in said if verdict is not None), None)
 
 
-def _silence() -> None:
+def _silence() -> tuple[Any, Any]:
     # A kernel's streams send what is written to the front end from a thread that this child does not have.
+    before = sys.stdout, sys.stderr
     sys.stdout = io.StringIO()
     sys.stderr = io.StringIO()
+    return before
 
 
-def _read_lines(fd: int, pid: int) -> tuple[list[bytes], bool]:
+def _read_lines(fd: int, timeout_s: float) -> tuple[list[bytes], bool]:
     data = b""
     while True:
         # Every verdict has this long; a deadlock in a forked child is possible and must not stop the kernel.
-        ready, _, _ = select.select([fd], [], [], TIMEOUT_S)
+        ready, _, _ = select.select([fd], [], [], timeout_s)
         if not ready:
-            os.kill(pid, signal.SIGKILL)
             return data.split(b"\n")[:-1], True
         part = os.read(fd, 1 << 16)
         if not part:

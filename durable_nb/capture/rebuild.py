@@ -248,3 +248,8 @@ def _make_typevartuple(name: str, module: str) -> Any:
 def _fill_dict(target: Any, state: Mapping[str, Any]) -> None:
     """Set instance attributes without asking the class's own `__setattr__`."""
     target.__dict__.update(state)
+
+
+def _share_dict(target: Any, state: dict[str, Any]) -> None:
+    """Make a dictionary that others hold, too, the instance's own."""
+    object.__setattr__(target, "__dict__", state)

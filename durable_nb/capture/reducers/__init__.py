@@ -52,11 +52,13 @@ class Sharing:
 
     `memory` are the owners and address ranges that more than one object looks at; `objects` those owners among them
     that the namespace also reaches as objects; `mixed` those ranges that objects of several libraries look at.
+    `dicts` are the ids of dictionaries reached more than once: one of them may be the `__dict__` of an object.
     """
 
     memory: frozenset[int | tuple[int, int]] = frozenset()
     objects: frozenset[int] = frozenset()
     mixed: frozenset[tuple[int, int]] = frozenset()
+    dicts: frozenset[int] = frozenset()
 
 
 # Set while a group is dumped: a reducer learns here whether the memory of its object is shared inside the namespace.

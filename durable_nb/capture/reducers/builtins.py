@@ -69,6 +69,29 @@ def _ref(ref: Any) -> tuple[Any, ...]:
     return _make_ref, (target, ref.__callback__)
 
 
+def _make_weak_proxy(target: Any) -> Any:
+    return weakref.proxy(target)
+
+
+def _behind(proxy: Any) -> Any:
+    # A proxy forwards everything; only a bound method says what it is bound to.
+    try:
+        return proxy.__repr__.__self__
+    except ReferenceError:
+        raise Unstorable("a weak proxy whose object is gone") from None
+
+
+def _weak_proxy(proxy: Any) -> tuple[Any, ...]:
+    return _make_weak_proxy, (_behind(proxy),)
+
+
+def _behind_if_alive(proxy: Any) -> Iterable[Any]:
+    try:
+        return (_behind(proxy),)
+    except Unstorable:
+        return ()
+
+
 def _make_weak_method(method: Any) -> Any:
     return weakref.WeakMethod(method)
 
@@ -106,6 +129,18 @@ def _make_property(fget: Any, fset: Any, fdel: Any, doc: str | None) -> property
 
 def _property(obj: property) -> tuple[Any, ...]:
     return _make_property, (obj.fget, obj.fset, obj.fdel, obj.__doc__)
+
+
+def _make_property_of(cls: type[property], fget: Any, fset: Any, fdel: Any, doc: str | None) -> property:
+    return cls(fget, fset, fdel, doc)
+
+
+def _property_subclass(obj: Any) -> Any:
+    own: Any = type(obj).__reduce__
+    if own is not object.__reduce__:
+        return NotImplemented
+    args = (type(obj), obj.fget, obj.fset, obj.fdel, obj.__doc__)
+    return _make_property_of, args, getattr(obj, "__dict__", None) or None
 
 
 def _make_wrapper(cls: type, function: Any) -> Any:
@@ -202,6 +237,9 @@ def plugin() -> Plugin:
         types.MappingProxyType: _proxy,
         weakref.ref: _ref,
         weakref.WeakMethod: _weak_method,
+        weakref.ProxyType: _weak_proxy,
+        weakref.CallableProxyType: _weak_proxy,
+        super: _refuse("a super() object; call super() again where it is needed"),
         weakref.WeakValueDictionary: _weak_dict,
         weakref.WeakKeyDictionary: _weak_dict,
         weakref.WeakSet: _weak_set,
@@ -222,7 +260,12 @@ def plugin() -> Plugin:
     }
     return Plugin(
         exact=exact,
-        subclasses=((BaseException, _exception),),
+        subclasses=(
+            (BaseException, _exception),
+            (property, _property_subclass),
+            (staticmethod, _wrapper),
+            (classmethod, _wrapper),
+        ),
         referents={
             type(dataclasses._FIELD): _shared,  # type: ignore[attr-defined]
             type(os.environ): _shared,
@@ -230,6 +273,8 @@ def plugin() -> Plugin:
             logging.RootLogger: _shared,
             weakref.ref: _target,
             weakref.WeakMethod: lambda ref: (ref(),),
+            weakref.ProxyType: _behind_if_alive,
+            weakref.CallableProxyType: _behind_if_alive,
             weakref.KeyedRef: lambda ref: (ref(),),
             weakref.WeakValueDictionary: lambda d: list(d.values()),
             weakref.WeakKeyDictionary: lambda d: [*d.keys(), *d.values()],
