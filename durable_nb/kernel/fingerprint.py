@@ -68,7 +68,7 @@ class _Describer:
         if isinstance(value, _ATOMS):
             self._tag(type(value).__name__, repr(value))
             return
-        if not isinstance(value, tuple | frozenset | types.ModuleType):
+        if not isinstance(value, tuple | frozenset | types.ModuleType) and not _unchangeable(value):
             place = self._met.setdefault(id(value), len(self._met))
             if place != len(self._met) - 1 or len(self._keep) > place:
                 self._tag("met", place)
@@ -128,11 +128,11 @@ class _Describer:
         if module == "numpy" and hasattr(value, "dtype") and hasattr(value, "tobytes"):
             self._array(value)
         elif module == "pandas" and hasattr(value, "dtypes") and hasattr(value, "columns"):
-            columns = [value.iloc[:, i].to_numpy() for i in range(len(value.columns))]
+            columns = [_digest(value.iloc[:, i].to_numpy()) for i in range(len(value.columns))]
             self._all("frame", (list(value.columns), value.index, [str(d) for d in value.dtypes], columns))
         elif module == "pandas" and hasattr(value, "to_numpy"):
             index = value.index if hasattr(value, "index") and hasattr(value.index, "to_numpy") else None
-            self._all("series", (str(value.dtype), value.name, value.to_numpy(), index))
+            self._all("series", (str(value.dtype), value.name, _digest(value.to_numpy()), index))
         elif module == "matplotlib":
             self._figure(value)
         else:
@@ -167,6 +167,14 @@ class _Describer:
             return
         for part in reduced:
             self.feed(list(part) if hasattr(part, "__next__") else part)
+
+
+def _unchangeable(value: Any) -> bool:
+    """Tell whether a library's value cannot change, so that nobody can tell one from its copy."""
+    module = type(value).__module__.partition(".")[0]
+    if module == "pandas":
+        return hasattr(value, "to_numpy") and not hasattr(value, "iloc")  # an index
+    return module == "numpy" and not hasattr(value, "tobytes") and hasattr(value, "itemsize")  # a dtype
 
 
 def _filled(cell: types.CellType) -> bool:
