@@ -189,9 +189,13 @@ def _with_dict(obj: Any, dicts: frozenset[int]) -> Any:
     if id(held) not in dicts:
         return NotImplemented
     reduced = obj.__reduce_ex__(5)
-    if not isinstance(reduced, tuple) or len(reduced) < 3 or reduced[2] is not held:
+    if not isinstance(reduced, tuple):
         return NotImplemented
-    return (*reduced[:3], *(*reduced[3:5], None, None)[:2], rebuild._share_dict)
+    func, args, state, items, pairs = (*reduced, None, None, None)[:5]
+    # An empty __dict__ is no state to pickle; a class with a state of its own keeps that.
+    if state is not held and not (state is None and not held):
+        return NotImplemented
+    return func, args, held, items, pairs, rebuild._share_dict
 
 
 def _enum_member(pickler: _Pickler, obj: Any) -> Any:

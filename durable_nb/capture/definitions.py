@@ -19,9 +19,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from durable_nb.capture import rebuild
+from durable_nb.capture.rebuild import codes
 from durable_nb.capture.reducers import Unstorable
 
-__all__ = ["Definitions", "constants", "importable", "is_definition", "parts", "private", "shared_nans"]
+__all__ = ["Definitions", "constants", "importable", "is_definition", "own_scope", "parts", "private", "shared_nans"]
 
 LruCache: type = type(functools.lru_cache(abs))
 TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
@@ -116,6 +117,18 @@ def private(scope: dict[str, Any]) -> bool:
     return module is None or vars(module) is not scope
 
 
+def own_scope(f: types.FunctionType) -> dict[str, Any]:
+    """Return the private globals of a function; of a copy of the notebook's globals only what the function uses.
+
+    Libraries that write code (attrs) run it in such a copy, which would otherwise drag every variable of then along.
+    """
+    scope = f.__globals__
+    if scope.get("__name__") != "__main__":
+        return scope
+    used = {name for code in (f.__code__, *codes(f.__code__)) for name in code.co_names}
+    return {name: value for name, value in scope.items() if name in used}
+
+
 def parts(obj: Any) -> list[Any]:
     """Return what a definition holds, for the walk: never its globals."""
     if isinstance(obj, types.FunctionType):
@@ -204,7 +217,7 @@ class ByValue:
         if scope is self.namespace:
             return None
         if private(scope):
-            return scope
+            return own_scope(f)
         name = scope["__name__"]
         return name if name != "__main__" else None
 

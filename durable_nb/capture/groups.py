@@ -21,6 +21,7 @@ from durable_nb.capture.definitions import (
     LruCache,
     constants,
     importable,
+    own_scope,
     parts,
     private,
     shared_nans,
@@ -205,7 +206,7 @@ class _Walk:
             scope = value.__globals__
             # Globals made by exec belong to the function; those of the notebook or a module are never followed.
             if self.owner.get(id(scope)) != "" and private(scope):
-                held.append(scope)
+                held.append(own_scope(value))
         self.kept.append(held)
         frontier.append(held)
 

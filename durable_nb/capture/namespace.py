@@ -151,6 +151,13 @@ class NamespaceCapture:
                 # It did not load: nothing live is this version.
                 self._adopted.pop(name)
 
+    def forget(self) -> None:
+        """Take nothing for stored any more: the next look finds everything new."""
+        self._digests.clear()
+        self._atoms.clear()
+        self._prints.clear()
+        self._adopted.clear()
+
     # --- restore --------------------------------------------------------------------------------------------------
 
     def stage(self, manifest: Manifest, read_group: ReadGroup, names: Iterable[str] | None = None) -> Staged:

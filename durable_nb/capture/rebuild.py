@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Loading", "loading", "resolve"]
+__all__ = ["Loading", "codes", "loading", "resolve"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,17 +91,18 @@ def _make_code(
         )
     # Cells may await at their top level (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT).
     module = compile(source, filename, "exec", flags=0x2000, dont_inherit=True)
-    found = [c for c in _codes(module) if c.co_qualname == qualname and c.co_firstlineno == line]
+    found = [c for c in codes(module) if c.co_qualname == qualname and c.co_firstlineno == line]
     if len(found) != 1:
         raise ValueError(f"{qualname} was not found in the source of its cell ({filename}, line {line})")
     return found[0]
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+def codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield the code objects inside a code object, outer before inner."""
     for const in code.co_consts:
         if isinstance(const, types.CodeType):
             yield const
-            yield from _codes(const)
+            yield from codes(const)
 
 
 def _make_cell() -> types.CellType:

@@ -7,6 +7,56 @@ import pytest
 from durable_nb.testing.notebook import Notebook
 
 ROUND_TRIPS = {
+    "shared __dict__": (
+        ["class Borg:\n    _s = {}\n    def __init__(self):\n        self.__dict__ = self._s\na = Borg()\nb = Borg()"],
+        "b.w = 2\nassert a.w == 2 and Borg().w == 2",
+    ),
+    "__dict__ in a variable": (
+        ["class A:\n    pass\na = A()\na.x = 1", "d = a.__dict__"],
+        "d['y'] = 2\nassert a.y == 2",
+    ),
+    "weak proxy": (
+        ["import weakref\nclass A:\n    pass\na = A()\nq = [weakref.proxy(a)]"],
+        "a.y = 3\nassert q[0].y == 3",
+    ),
+    "exception with cause": (
+        [
+            "class E(Exception):\n    def __init__(self, a, *, b):\n        super().__init__(a)\n        self.b = b\n"
+            "try:\n    raise E('m', b=9) from ValueError('c')\nexcept E as e:\n    err = e"
+        ],
+        "assert (err.args, err.b, type(err)) == (('m',), 9, E) and err.__cause__.args == ('c',)",
+    ),
+    "loading calls a function": (
+        [
+            "class A:\n    def __init__(self, v):\n        self.v = v\n    def __reduce__(self):\n"
+            "        return make, (self.v,)\ndef make(v):\n    return A(v)\na = A([1])\nb = a.v"
+        ],
+        "assert a.v is b and type(a) is A",
+    ),
+    "loading reads a variable": (
+        [
+            "class A:\n    def __setstate__(self, s):\n        self.x = G['q']\na = A()\na.x = 5\nG = {'q': 5}",
+        ],
+        "assert a.x == 5",
+    ),
+    "singleton that is a global": (
+        ["class S:\n    def __reduce__(self):\n        return 'ONE'\nONE = S()\nuse = [ONE]"],
+        "assert use[0] is ONE",
+    ),
+    "function in a copy of the globals": (
+        [
+            "big = [1]\nscope = dict(globals())\nexec('def f():\\n    return len(big)', scope)\nf = scope['f']\n"
+            "del scope",
+        ],
+        "assert f() == 1 and 'scope' not in f.__globals__",
+    ),
+    "singledispatch": (
+        [
+            "import functools\n@functools.singledispatch\ndef f(x):\n    return 'o'\n@f.register\ndef _i(x: int):\n"
+            "    return 'i'"
+        ],
+        "assert f(1) == 'i' and f('') == 'o'",
+    ),
     "alias": (["a = [1]\nb = a\npair = (a, {'inner': a})"], "assert a is b and pair[0] is a and pair[1]['inner'] is a"),
     "cycle": (["loop = [1]\nloop.append(loop)\nd = {}\nd['self'] = d"], "assert loop[1] is loop and d['self'] is d"),
     "nan": (["x = float('nan')\nxs = [1.0, x]\nz = -0.0", "big = {x: 1}"], "assert xs.index(x) == 1 and big[x] == 1"),
