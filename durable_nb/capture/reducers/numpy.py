@@ -24,9 +24,15 @@ DIGEST_BYTES = 64 << 20
 
 def _chain(a: Any) -> tuple[Any, Any]:
     """Return the last array of the chain of bases, and the object below it that holds the memory (None: the array)."""
-    while isinstance(a.base, np.ndarray):
-        a = a.base
     below = a.base
+    while True:
+        if isinstance(below, np.ndarray):
+            a = below
+        elif type(below).__name__ == "DummyArray" and isinstance(getattr(below, "base", None), np.ndarray):
+            a = below.base  # `as_strided` and `sliding_window_view` put this between a view and its array
+        else:
+            break
+        below = a.base
     while isinstance(below, memoryview):
         below = below.obj
     return a, below
@@ -81,7 +87,12 @@ def _make_view(
     root: Any, dtype: Any, shape: tuple[int, ...], offset: int, strides: tuple[int, ...], writeable: bool, cls: Any
 ) -> Any:
     """Return an array on the memory of `root` (an array or a buffer)."""
-    if isinstance(root, np.ndarray):
+    if isinstance(root, np.ndarray) and dtype.hasobject:
+        # numpy makes no array of objects from a buffer, but it does from another array of objects.
+        flat: Any = np.ndarray.view(root, np.ndarray)
+        flat = (flat if flat.flags.c_contiguous else flat.T).reshape(-1)[offset // dtype.itemsize :]
+        made = np.lib.stride_tricks.as_strided(flat, shape, strides)
+    elif isinstance(root, np.ndarray):
         made = np.ndarray.__new__(np.ndarray, shape, dtype, np.ndarray.view(root, np.ndarray), offset, strides)
     else:
         made = np.ndarray.__new__(np.ndarray, shape, dtype, root, offset, strides)
@@ -107,8 +118,8 @@ def _array(a: Any) -> Any:
         return _make_view, (below, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
     if root is a:
         return NotImplemented
-    if a.dtype.hasobject:
-        raise Unstorable("a view of an array of objects; store a copy of it")
+    if a.dtype != root.dtype and (a.dtype.hasobject or root.dtype.hasobject):
+        raise Unstorable("a view of one field of an array of objects; store a copy of it")
     if not (root.flags.c_contiguous or root.flags.f_contiguous):
         raise Unstorable("a view of an array in an unusual memory order; store a copy of it")
     start = int(root.__array_interface__["data"][0])
