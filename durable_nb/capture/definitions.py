@@ -57,7 +57,12 @@ def importable(obj: Any) -> bool:
 
 
 def constants(cls: type) -> dict[int, tuple[str, str]]:
-    """Return the stateless objects of this type that its own module offers: sentinels, told apart by identity only."""
+    """Return the stateless objects of this type that its own module offers: sentinels, told apart by identity only.
+
+    So are `sys.version_info`, `sys.flags` and their like, whose types hide behind them.
+    """
+    if cls.__module__ == "sys":
+        return {id(value): ("sys", name) for name, value in list(vars(sys).items()) if type(value) is cls}
     own_way = any(getattr(cls, name) is not getattr(object, name) for name in ("__reduce_ex__", "__reduce__"))
     if cls.__module__ == "__main__" or own_way or cls.__basicsize__ > object.__basicsize__ + 16:
         return {}

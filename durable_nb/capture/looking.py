@@ -1,0 +1,206 @@
+"""One look at the namespace: what is new, different, moved or gone since the head, drawn up as a delta.
+
+Called by `namespace`. What it remembers is kept by group id and version and holds only where the head agrees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from durable_nb.capture.codec import Dumped
+from durable_nb.capture.groups import is_atomic
+from durable_nb.capture.isolate import type_name
+from durable_nb.capture.packing import Packed
+from durable_nb.model import CheckpointId, GroupData, GroupId, Manifest, Unsaved, Variable
+
+__all__ = ["Captured", "Look", "Memory"]
+
+FINGERPRINT_BYTES = 64 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """What one look at the namespace found: new variables (None: gone), groups to store, all that cannot be stored.
+
+    `changed` are the names whose own content is new, different or gone; `regrouped` those that only moved to another
+    group, because what they share changed.
+    """
+
+    names: Mapping[str, Variable | None]
+    groups: Sequence[GroupData]
+    unsaved: tuple[Unsaved, ...]
+    changed: tuple[str, ...]
+    regrouped: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Memory:
+    """What earlier looks saw: digests by group, atomic values, fingerprints by version, what a restore brought back."""
+
+    digests: dict[GroupId, str] = field(default_factory=dict)
+    atoms: dict[str, tuple[Any, GroupId]] = field(default_factory=dict)
+    prints: dict[str, tuple[CheckpointId, str]] = field(default_factory=dict)
+    adopted: dict[str, CheckpointId] = field(default_factory=dict)
+    versions: dict[str, tuple[int, CheckpointId]] = field(default_factory=dict)
+    made: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+
+class Look:
+    """One capture: compares what is packed with the head and draws up the delta."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        head: Manifest | None,
+        checkpoint_id: CheckpointId,
+        made_by: str,
+        names: Mapping[str, Any],
+        alone: Callable[[str, Mapping[str, Any]], tuple[str, int] | None],
+    ) -> None:
+        self.memory, self.id, self.made_by, self.names, self.alone = memory, checkpoint_id, made_by, names, alone
+        self.head_names = head.names if head is not None else {}
+        self.head_groups = head.groups if head is not None else {}
+        self.same_atoms: set[str] = set()
+        self.variables: dict[str, Variable | None] = {}
+        self.groups: list[GroupData] = []
+        self.changed: list[str] = []
+        self.regrouped: list[str] = []
+
+    def split(self) -> tuple[list[str], dict[str, Any]]:
+        """Return the atomic names that may have changed, and all that needs grouping."""
+        atoms, rest = [], {}
+        known, head = self.memory.atoms, self.head_names
+        for name, value in self.names.items():
+            if not is_atomic(value):
+                rest[name] = value
+                continue
+            entry = known.get(name)
+            if entry is not None and entry[0] is value and name in head and head[name].group_id == entry[1]:
+                self.same_atoms.add(name)
+            else:
+                atoms.append(name)
+        return atoms, rest
+
+    def _stored_group(self, group: tuple[str, ...]) -> GroupId | None:
+        first = self.head_names.get(group[0])
+        if first is None or set(self.head_groups[first.group_id].names) != set(group):
+            return None
+        return first.group_id if all(self.head_names[n].group_id == first.group_id for n in group) else None
+
+    def known(self, group: tuple[str, ...], dumped: Dumped) -> bool:
+        """Tell whether a group is the head's, as it was looked at last or came back from the store."""
+        group_id = self._stored_group(group)
+        if group_id is None:
+            return False
+        digest = self.memory.digests.get(group_id)
+        if digest is None:
+            return all(self.memory.adopted.get(n) == self.head_names[n].version for n in group)
+        return digest == dumped.digest
+
+    def result(self, packed: Packed, excluded: Sequence[str]) -> Captured:
+        """Draw up the delta and remember what was seen."""
+        memory = self.memory
+        for group, dumped in packed.good.items():
+            if self.known(group, dumped):
+                self._unchanged(group, dumped)
+            else:
+                self._new(group, dumped)
+        memory.adopted.clear()
+        kept = self.same_atoms.union(*packed.good) if packed.good else self.same_atoms
+        for name in self.head_names:
+            if name not in kept:
+                self.variables[name] = None
+                self.changed.append(name)
+        memory.digests = {
+            g: d for g, d in memory.digests.items() if g in self.head_groups or g.startswith(f"{self.id}.")
+        }
+        memory.atoms = {n: e for n, e in memory.atoms.items() if n in kept}
+        return Captured(
+            names=self.variables,
+            groups=self.groups,
+            unsaved=self._unsaved(packed, excluded),
+            changed=tuple(self.changed),
+            regrouped=tuple(self.regrouped),
+        )
+
+    def _unchanged(self, group: tuple[str, ...], dumped: Dumped) -> None:
+        group_id = self.head_names[group[0]].group_id
+        first_look = group_id not in self.memory.digests
+        self.memory.digests[group_id] = dumped.digest
+        for name in group:
+            version = self.head_names[name].version
+            if first_look:
+                # It came back from the store: the same content may pickle to other bytes from now on.
+                self.memory.prints[name] = (version, self._fingerprint(name, group, dumped)[0])
+            self._remember(name, group_id, version)
+
+    def _new(self, group: tuple[str, ...], dumped: Dumped) -> None:
+        group_id = GroupId(f"{self.id}.{len(self.groups)}")
+        self.memory.digests[group_id] = dumped.digest
+        self.groups.append(
+            GroupData(
+                group_id=group_id,
+                names=group,
+                codec=dumped.codec,
+                pickle=dumped.pickle,
+                buffers=dumped.buffers,
+                deps=dumped.deps,
+                types=tuple(sorted(f"{c.__module__}.{c.__qualname__}" for c in dumped.types)),
+            )
+        )
+        for name in group:
+            before = self.head_names.get(name)
+            digest, size = self._fingerprint(name, group, dumped)
+            if before is not None and self._is_version(name, before, digest):
+                version, made_by = before.version, before.made_by
+                self.regrouped.append(name)
+            else:
+                version, made_by = self.id, self.made_by
+                self.changed.append(name)
+            self.variables[name] = Variable(
+                group_id=group_id,
+                version=version,
+                type=type_name(self.names[name]),
+                size_bytes=size,
+                digest=digest,
+                made_by=made_by,
+            )
+            self.memory.prints[name] = (version, digest)
+            self._remember(name, group_id, version)
+
+    def _is_version(self, name: str, before: Variable, digest: str) -> bool:
+        if self.memory.adopted.get(name) == before.version:
+            return True
+        known = self.memory.prints.get(name)
+        if known is not None and known[0] == before.version:
+            return bool(digest) and known[1] == digest
+        return bool(digest) and before.digest == digest
+
+    def _remember(self, name: str, group_id: GroupId, version: CheckpointId) -> None:
+        value = self.names[name]
+        self.memory.versions[name] = (id(value), version)
+        if is_atomic(value):
+            self.memory.atoms[name] = (value, group_id)
+
+    def _fingerprint(self, name: str, group: tuple[str, ...], dumped: Dumped) -> tuple[str, int]:
+        """Return the digest and size of a name by itself; no digest where that would cost too much."""
+        if len(group) == 1:
+            return dumped.digest, dumped.size_bytes
+        if dumped.size_bytes > FINGERPRINT_BYTES:
+            return "", dumped.size_bytes
+        alone = self.alone(name, self.names)
+        return ("", dumped.size_bytes) if alone is None else alone
+
+    def _unsaved(self, packed: Packed, excluded: Sequence[str]) -> tuple[Unsaved, ...]:
+        made, found = self.memory.made, []
+        for name, bad in packed.bad.items():
+            key = id(self.names[name])
+            if made.get(name, (0, ""))[0] != key:
+                made[name] = (key, self.made_by)
+            found.append(Unsaved(name=name, path=bad.path, type=bad.type, reason=bad.reason, made_by=made[name][1]))
+        self.memory.made = {n: m for n, m in made.items() if n in packed.bad}
+        for name in excluded:
+            found.append(Unsaved(name=name, path="", type="", reason="left out on request (--include, --exclude)"))
+        return tuple(found)

@@ -1,0 +1,327 @@
+"""How every kind of object is described to the C pickler: by name, by value, by a library's reducer, or not at all.
+
+Called by `codec`. Changes nothing live, and keeps what the user's pickling hooks print or warn to itself.
+"""
+
+from __future__ import annotations
+
+import builtins
+import copyreg
+import enum
+import io
+import pickle
+import struct
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import get_ident
+from typing import Any
+
+from durable_nb.capture import rebuild
+from durable_nb.capture.definitions import TYPING, ByValue, Definitions, LruCache, constants, importable, shared_nans
+from durable_nb.capture.reducers import Plugin, Sharing, Unstorable
+from durable_nb.capture.reducers.builtins import _make_attribute
+
+__all__ = ["Binding", "GroupPickler", "SpecialPickler", "denial", "quiet"]
+
+IN_BAND_BYTES = 1024
+Action = Callable[["GroupPickler", Any], Any]
+
+# What pickles without complaint and comes back as something that only looks alive; spelt out so that nothing is
+# imported for the check. Subclasses too.
+DENIED: Mapping[str, str] = {
+    "threading.Thread": "a thread runs in the process that started it",
+    "threading._localimpl": "thread-local data belongs to its threads",
+    "subprocess.Popen": "a child process belongs to the process that started it",
+    "concurrent.futures._base.Executor": "an executor's workers belong to the process that started them",
+    "concurrent.futures._base.Future": "a future belongs to the executor that made it; keep its result instead",
+    "multiprocessing.process.BaseProcess": "a child process belongs to the process that started it",
+    "tempfile.TemporaryDirectory": "a second owner would delete the folder when it goes; keep its name instead",
+    "tempfile._TemporaryFileWrapper": "a second owner would delete the file when it goes; keep its name instead",
+    "tempfile._TemporaryFileCloser": "a second owner would delete the file when it goes",
+    "IPython.core.interactiveshell.InteractiveShell": "the shell itself",
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Binding:
+    """What picklers of one namespace know of it: reducers, where definitions are bound, what the walk saw."""
+
+    namespace: dict[str, Any]
+    plugin: Plugin
+    definitions: Definitions
+    sharing: Sharing = field(default_factory=Sharing)
+    nans: Mapping[str, float] = field(default_factory=shared_nans)
+    actions: dict[type, Action] = field(default_factory=dict)
+
+    def action(self, cls: type) -> Action:
+        """Return how objects of a type are pickled, found out once per type."""
+        found = self.actions.get(cls)
+        if found is None:
+            found = self.actions[cls] = _classify(cls, self.plugin)
+        return found
+
+
+# --- keeping the user's pickling hooks quiet --------------------------------------------------------------------------
+
+
+class _Muted:
+    """A stream that drops what one thread writes and passes on everything else."""
+
+    def __init__(self, stream: Any, thread: int) -> None:
+        self._stream, self._thread = stream, thread
+
+    def write(self, text: str) -> int:
+        if get_ident() == self._thread:
+            return len(text)
+        return int(self._stream.write(text))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Drop what this thread prints or warns."""
+    out, err, me = sys.stdout, sys.stderr, get_ident()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sys.stdout, sys.stderr = _Muted(out, me), _Muted(err, me)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = out, err
+
+
+# --- pickling ---------------------------------------------------------------------------------------------------------
+
+
+def _native(pickler: GroupPickler, obj: Any) -> Any:
+    return NotImplemented
+
+
+def _module(pickler: GroupPickler, module: types.ModuleType) -> Any:
+    name = module.__name__
+    if name == "__main__" or sys.modules.get(name) is module:
+        return rebuild._make_module, (name,)
+    raise Unstorable(f"module {name!r} was made at run time and cannot be imported again")
+
+
+def _definition(pickler: GroupPickler, obj: Any) -> Any:
+    path = pickler.definitions.path(obj)
+    if path is not None and path[0] not in pickler.own:
+        pickler.deps.add(path[0])
+        return rebuild._main, (path,)
+    if isinstance(obj, type):
+        if importable(obj):
+            return NotImplemented
+        if obj.__module__ != "__main__" and (found := _native_type(obj)) is not None:
+            return found
+        if obj.__module__ == "builtins":
+            return NotImplemented
+        return pickler.by_value.cls(obj)
+    if importable(obj):
+        return NotImplemented
+    if type(obj) is types.FunctionType:
+        return pickler.by_value.function(obj)
+    if type(obj) is LruCache:
+        return pickler.by_value.lru_cache(obj)
+    return pickler.by_value.typing_object(obj)
+
+
+def _native_type(cls: type) -> Any:
+    # `type(f)` says builtins.function and a lock's _thread.lock, which nobody can look up; another name leads there.
+    for module in ("types", cls.__module__):
+        for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
+            if value is cls:
+                return _make_attribute, (module, name)
+    return None
+
+
+def _with_dict(obj: Any, dicts: frozenset[int]) -> Any:
+    """Keep `__dict__` one object with the variable (or the other object's `__dict__`) that it is shared with."""
+    try:
+        held = object.__getattribute__(obj, "__dict__")
+    except (AttributeError, TypeError):
+        return NotImplemented
+    if id(held) not in dicts:
+        return NotImplemented
+    reduced = obj.__reduce_ex__(5)
+    if not isinstance(reduced, tuple):
+        return NotImplemented
+    func, args, state, items, pairs = (*reduced, None, None, None)[:5]
+    # An empty __dict__ is no state to pickle; a class with a state of its own keeps that.
+    if state is not held and not (state is None and not held):
+        return NotImplemented
+    return func, args, held, items, pairs, rebuild._share_dict
+
+
+def _enum_member(pickler: GroupPickler, obj: Any) -> Any:
+    return pickler.by_value.member(obj)
+
+
+def _code(pickler: GroupPickler, obj: Any) -> Any:
+    return pickler.by_value.code(obj)
+
+
+def _cell(pickler: GroupPickler, obj: Any) -> Any:
+    return pickler.by_value.cell(obj)
+
+
+def _hooked(pickler: GroupPickler, obj: Any) -> Any:
+    # The class brings Python code that runs now; pickle would run it just the same, only audibly.
+    with quiet():
+        reduced = obj.__reduce_ex__(5)
+    return _global_of_main(pickler, obj, reduced) if isinstance(reduced, str) else reduced
+
+
+def _global_of_main(pickler: GroupPickler, obj: Any, name: str) -> Any:
+    """Store an object that calls itself a global variable of the notebook: by that name, and once by value."""
+    if pickler.definitions.names.get(name) is not obj:
+        raise Unstorable(f"a {type(obj).__qualname__} says that it is the variable {name}, which is another object")
+    if name not in pickler.own:
+        pickler.deps.add(name)
+        return rebuild._main, ((name,),)
+    return copyreg.__newobj__, (type(obj),), getattr(obj, "__dict__", None) or None  # type: ignore[attr-defined]
+
+
+_FIXED: Mapping[type, Action] = {
+    types.ModuleType: _module,
+    types.FunctionType: _definition,
+    type: _definition,
+    LruCache: _definition,
+    **dict.fromkeys(TYPING, _definition),
+    types.CodeType: _code,
+    types.CellType: _cell,
+}
+
+
+def _reducing(reducer: Callable[[Any], Any]) -> Action:
+    def action(pickler: GroupPickler, obj: Any) -> Any:
+        return reducer(obj)
+
+    return action
+
+
+def _classify(cls: type, plugin: Plugin) -> Action:
+    """Choose, once per type, how its objects are pickled."""
+    if cls in _FIXED:
+        return _FIXED[cls]
+    if cls in plugin.exact:
+        return _reducing(plugin.exact[cls])
+    denied = denial(cls)
+    if denied is not None:
+        return _reducing(_refusing(denied))
+    if issubclass(cls, type):
+        return _definition
+    if issubclass(cls, types.ModuleType):
+        return _module
+    for base, reducer in plugin.subclasses:
+        if issubclass(cls, base):
+            return _reducing(reducer)
+    if issubclass(cls, enum.Enum) and not importable(cls):
+        return _enum_member
+    found = constants(cls)
+    if found:
+        return _reducing(_constant(found))
+    return _hooked if _has_hooks(cls) else _native
+
+
+def denial(cls: type) -> str | None:
+    """Return why no object of this type is stored, if that is known by the type alone."""
+    for base in cls.__mro__:
+        reason = DENIED.get(f"{base.__module__}.{base.__qualname__}")
+        if reason is not None:
+            return f"cannot store a {cls.__qualname__}: {reason}"
+    return None
+
+
+def _refusing(reason: str) -> Callable[[Any], Any]:
+    def reduce(obj: Any) -> Any:
+        raise Unstorable(reason)
+
+    return reduce
+
+
+def _has_hooks(cls: type) -> bool:
+    for name in ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"):
+        hook = getattr(cls, name, None)
+        if isinstance(hook, types.FunctionType) and hook.__module__ == "__main__":
+            return True
+    return False
+
+
+def _constant(found: dict[int, tuple[str, str]]) -> Callable[[Any], Any]:
+    def reduce(obj: Any) -> Any:
+        where = found.get(id(obj))
+        return NotImplemented if where is None else (_make_attribute, where)
+
+    return reduce
+
+
+class GroupPickler(pickle.Pickler):
+    """The C pickler, asked for every object that is not a built-in value or container."""
+
+    def __init__(self, known: Binding, file: io.BytesIO, own: frozenset[str], buffers: list[memoryview]) -> None:
+        super().__init__(file, 5, buffer_callback=self._buffer)
+        self.known, self.own, self.buffers = known, own, buffers
+        self.definitions = known.definitions
+        self._by_value: ByValue | None = None
+        self.dicts = known.sharing.dicts
+        self.deps: set[str] = set()
+        self.seen: dict[type, Action] = {}
+
+    @property
+    def by_value(self) -> ByValue:
+        """What describes definitions by value; most groups hold none."""
+        if self._by_value is None:
+            self._by_value = ByValue(self.known.namespace)
+        return self._by_value
+
+    @property
+    def marks(self) -> frozenset[str]:
+        """The definitions that this pickle rebuilds by value."""
+        return frozenset() if self._by_value is None else frozenset(self._by_value.marks)
+
+    def _buffer(self, buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < IN_BAND_BYTES:
+            return True
+        self.buffers.append(raw)
+        return False
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Return how this object is stored, or NotImplemented for pickle's own way."""
+        cls = type(obj)
+        action = self.seen.get(cls)
+        if action is None:
+            action = self.seen[cls] = self.known.action(cls)
+        if action is _native:
+            return _with_dict(obj, self.dicts) if self.dicts else NotImplemented
+        return action(self, obj)
+
+
+class SpecialPickler(GroupPickler):
+    """The same, asked for every single object: twice as slow, and the only way to keep what the walk calls special."""
+
+    def persistent_id(self, obj: Any) -> Any:
+        """Return a word for the namespace, the builtins and each NaN object; None for all else."""
+        cls = type(obj)
+        if cls is float and obj != obj:
+            return self._nan(obj)
+        if cls is dict:
+            if obj is self.known.namespace:
+                return "namespace"
+            if obj is builtins.__dict__:
+                return "builtins"
+        return None
+
+    def _nan(self, obj: float) -> str:
+        for module, shared in self.known.nans.items():
+            if obj is shared:
+                return f"nan:{module}"
+        number, _ = self.by_value.nans.setdefault(id(obj), (len(self.by_value.nans), obj))
+        return f"nan:{number}:{struct.pack('<d', obj).hex()}"
