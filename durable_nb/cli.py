@@ -65,7 +65,6 @@ def _help() -> str:
     lines = ["usage: durable-nb VERB [NOTEBOOK or FOLDER] [arguments] [--json]", "", "verbs:"]
     for name, action in VERBS.items():
         lines.append(f"  {usage(name).removesuffix(' [--json]'):46} {(action.__doc__ or '').splitlines()[0]}")
-    lines.append(f"  {'demo [NOTEBOOK]':46} Show a crash survived: run, kill, continue, query.")
     return "\n".join(lines)
 
 
@@ -108,6 +107,7 @@ def _run(verb: str, words: list[str]) -> Report:
         take_lease=take_lease,
         new_run_id=lambda: new_run_id(clock),
         trust=lambda folder: accept(settings, folder),
+        demo=_demo,
         checks=lambda: run_checks(repository, place.folder, clock, key_path_of(settings)),
     )
     return run(verb, rest, context)

@@ -27,6 +27,7 @@ ORDERLY = {"shutdown": "was shut down", "exit": "ended", "unload": "was detached
 def attach(engine: Engine, identity: Mapping[str, Json]) -> list[str]:
     """Attach this kernel and return the lines to show; `identity` is what the journal keeps of this process."""
     engine.state = fold(engine.workflow.events())
+    engine.gui_untouched = processes.gui_entry(engine)["digest"]
     engine.attached_process = {n: entry["digest"] for n, entry in processes.live(engine).items()}
     last = engine.state.last_kernel
     if not engine.writable:
@@ -127,13 +128,15 @@ def _bring_back(
         offer = "`%durable restore` brings it back" if engine.settings.restore == "ask" else "restore is off"
         return [f"durable_nb: {story or 'an earlier kernel ended'}; {offer} ({run.head})."]
     try:
-        restored = continue_run(engine, run.run_id)
+        restored = continue_run(engine, run.run_id, keep_live=True)
     except DurableError as error:
         return [f"durable_nb: {story}; it could not be brought back: {error}"]
     return restored_lines(engine, restored, story)
 
 
-def continue_run(engine: Engine, run_id: str, checkpoint_id: CheckpointId | None = None) -> Restored:
+def continue_run(
+    engine: Engine, run_id: str, checkpoint_id: CheckpointId | None = None, *, keep_live: bool = False
+) -> Restored:
     """Make the run the current one and bring its last whole checkpoint (or the named one) back."""
     run = engine.state.runs[run_id]
     wanted = checkpoint_id or latest_restorable(engine, run.head)
@@ -145,7 +148,7 @@ def continue_run(engine: Engine, run_id: str, checkpoint_id: CheckpointId | None
         engine.run_id = run_id
     if engine.writable:
         engine.append(engine.draft("RunRecovered", {"checkpoint_id": wanted, "kernel_id": engine.kernel_id}))
-    restored = restore_checkpoint(engine, wanted)
+    restored = restore_checkpoint(engine, wanted, keep_live=keep_live)
     engine.life_seq = engine.state.last_seq + 1
     return restored
 
@@ -163,6 +166,11 @@ def restored_lines(engine: Engine, restored: Restored, story: str) -> list[str]:
         f"{'is' if names == 1 else 'are'} back ({restored.checkpoint_id}{when}). Run All goes on from there."
     )
     lines = [line]
+    if restored.kept:
+        lines.append(
+            f"durable_nb: kept as this kernel has defined them, other than in {restored.checkpoint_id}: "
+            f"{', '.join(f'`{n}`' for n in restored.kept)}."
+        )
     if restored.warnings:
         lines.append("durable_nb: other versions than at the save: " + "; ".join(restored.warnings) + ".")
     if restored.missing:

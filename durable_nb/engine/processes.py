@@ -17,7 +17,7 @@ from durable_nb.model import Json, Unsaved
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
 
-__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "live", "restore"]
+__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "restore"]
 
 GUI = "shell.gui"
 # Where modules are found and which are imported has to be right before any value is loaded.
@@ -30,10 +30,17 @@ def live(engine: Engine) -> dict[str, dict[str, Json]]:
     entries: dict[str, dict[str, Json]] = {}
     for name, component in engine.process.capture().items():
         entries[name] = _entry(component.value, component.digest)
+    gui = gui_entry(engine)
+    if gui["digest"] != engine.gui_untouched:
+        entries[GUI] = gui
+    return entries
+
+
+def gui_entry(engine: Engine) -> dict[str, Json]:
+    """Return the manifest entry of the shell's own part as it is now."""
     gui = dict(engine.shell.gui_state())
     text = json.dumps(gui, sort_keys=True)
-    entries[GUI] = {"digest": hashlib.sha256(text.encode()).hexdigest(), "value": gui}
-    return entries
+    return {"digest": hashlib.sha256(text.encode()).hexdigest(), "value": gui}
 
 
 def _entry(value: Any, digest: str) -> dict[str, Json]:

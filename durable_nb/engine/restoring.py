@@ -34,6 +34,7 @@ class Restored:
     names: tuple[str, ...]
     missing: tuple[Unsaved, ...]
     warnings: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()  # live variables that differ from the checkpoint and stayed as this kernel has them
 
 
 # ---- skip ------------------------------------------------------------------------------------------------------------
@@ -216,16 +217,21 @@ def _commit_kept(
         "record where the variables are", lambda: engine.commit(engine.draft("CheckpointCompleted", payload), delta)
     )
     if engine.head is not before and engine.head is not None:
-        engine.capture.adopt(engine.head, list(found))
+        engine.adopt(engine.head, list(found))
     engine.attached_process = _live_digests(engine)
 
 
 # ---- restore ---------------------------------------------------------------------------------------------------------
 
 
-def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, delete_others: bool = True) -> Restored:
-    """Bring the namespace, process state, history and counters to a checkpoint, which becomes the head."""
+def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live: bool = False) -> Restored:
+    """Bring the namespace, process state, history and counters to a checkpoint, which becomes the head.
+
+    With `keep_live` what this kernel defined before stays, and wins where it differs from the checkpoint: cells that ran
+    before the extension was loaded have just said what these names are.
+    """
     manifest = engine.workflow.manifest(checkpoint_id)
+    mine = _differing(engine, manifest) if keep_live else {}
     run = engine.state.run
     engine.shell.restore_state(
         {
@@ -236,11 +242,12 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, delete_ot
     engine.shell.restore_sources(run.sources if run else {})
     processes.restore(engine, manifest.process, only=processes.EARLY)
     staged = engine.capture.stage(manifest, engine.workflow.read_group, None)
-    _apply(engine, staged, delete_others=delete_others)
+    _apply(engine, staged, delete_others=not keep_live)
+    engine.shell.namespace.update(mine)
     lost = processes.restore(engine, manifest.process, only={*engine.process.names(), GUI} - processes.EARLY)
     engine.replay.clear()
     engine.head = manifest
-    engine.capture.adopt(manifest, [n for n in staged.values if n in manifest.names])
+    engine.adopt(manifest, [n for n in staged.values if n in manifest.names and n not in mine])
     engine.attached_process = _live_digests(engine)
     engine.process.carry(manifest.unsaved)
     engine.missing = (*manifest.unsaved, *staged.unsaved, *lost)
@@ -257,8 +264,19 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, delete_ot
         )
         engine.guarded("record the restore", lambda: engine.append(done))
     return Restored(
-        checkpoint_id=checkpoint_id, names=tuple(sorted(staged.values)), missing=engine.missing, warnings=warnings
+        checkpoint_id=checkpoint_id,
+        names=tuple(sorted(staged.values.keys() - mine.keys())),
+        missing=engine.missing,
+        warnings=warnings,
+        kept=tuple(sorted(mine)),
     )
+
+
+def _differing(engine: Engine, manifest: Manifest) -> dict[str, object]:
+    """Return the live variables that are other than the checkpoint's."""
+    read = engine.workflow.read_group
+    live = {n: v for n, v in engine.capture.names().items() if n in manifest.names and not n.startswith("Out[")}
+    return {n: v for n, v in live.items() if engine.capture.same(manifest, read, [n]) is not None}
 
 
 def restore_names(engine: Engine, checkpoint_id: CheckpointId, names: Sequence[str]) -> Restored:

@@ -7,6 +7,7 @@ ends after a finished body, the cell is durable, or one line has said why not an
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -46,6 +47,8 @@ from durable_nb.store.repository import Workflow
 
 __all__ = ["Engine"]
 
+BASELINE = "baseline"  # stands for a checkpoint in a look that nothing is stored of
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LIBRARIES = (
     "numpy", "pandas", "scipy", "sklearn", "matplotlib", "torch", "polars", "pyarrow", "xarray", "networkx",
     "pydantic", "sqlalchemy", "dill",
@@ -88,6 +91,7 @@ class Engine:
     head: Manifest | None = None
     replay: Replay = field(default_factory=Replay)
     attached_process: dict[str, str] = field(default_factory=dict)
+    gui_untouched: str = ""
     cells: dict[str, Json] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     watch: Watch | None = None
@@ -399,6 +403,19 @@ class Engine:
         before = self.head.unsaved if self.head else ()
         return [(u.name, u.path, u.reason) for u in unsaved] != [(u.name, u.path, u.reason) for u in before]
 
+    def adopt(self, manifest: Manifest, names: Sequence[str]) -> None:
+        """Take the live values of `names` for the manifest's versions, and look at them before anything can run."""
+        self.capture.adopt(manifest, names)
+        # Looked at later, a value that the next cell changes would pass for the version that was restored.
+        self.capture.delta(manifest, BASELINE, made_by="")
+
+    def recapture(self) -> None:
+        """Store the live namespace anew, whole, because the store lost a part of what it held of it."""
+        self.head = None
+        self.attached_process = {}
+        self.capture.forget()
+        self.commit_outside(reason="repair")
+
     # ---- end -----------------------------------------------------------------------------------------------------
 
     def detach(self, reason: str) -> None:
@@ -413,6 +430,12 @@ class Engine:
 def activity_id_of(request: CellRequest) -> str:
     """Return the name, else the front end's cell id, else a hash of the source (for display and history only)."""
     return request.name or request.cell_id or f"code-{code_hash(request.transformed)[:12]}"
+
+
+def traceback_text(outcome: BodyOutcome) -> str:
+    """Return the traceback as it was shown, without colours, cut to what a history needs."""
+    lines = [line for o in outcome.outputs if o.kind == "error" for line in o.content.get("traceback", ())]
+    return _COLOURS.sub("", "\n".join(lines))[-8000:]
 
 
 def outputs_json(outcome: BodyOutcome) -> bytes:

@@ -21,6 +21,7 @@ from durable_nb.clock import SystemClock
 from durable_nb.config import Settings
 from durable_nb.engine import Engine
 from durable_nb.engine.attaching import attach
+from durable_nb.kernel.demo import demo
 from durable_nb.kernel.intercept import Interceptor
 from durable_nb.kernel.magics import DurableMagics
 from durable_nb.kernel.shell import IPythonShell
@@ -76,6 +77,7 @@ class Extension:
             take_lease=lambda: self.engine.workflow,
             new_run_id=self.engine.new_run_id,
             trust=lambda folder: accept(self.settings, folder),
+            demo=demo,
             checks=lambda: run_checks(self.repository, self.place.folder, clock, key_path_of(self.settings)),
         )
 
@@ -95,7 +97,8 @@ class Extension:
             return
         self.detached = True
         self.engine.detach(reason)
-        self.projection.close()
+        # The front end waits some seconds for a kernel to end; the next query catches up on what is left.
+        self.projection.close(timeout_s=1.5)
 
 
 def load(ip: Any) -> None:

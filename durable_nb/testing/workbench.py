@@ -63,7 +63,7 @@ class Workbench:
         )
         flow = self.engine.run_cell(request)
         try:
-            flow.send(None)
+            next(flow)
         except StopIteration:
             return False
         error = None

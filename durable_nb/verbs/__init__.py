@@ -34,6 +34,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         "list": look.list_workflows,
         "doctor": act.doctor,
         "trust": act.trust,
+        "demo": act.demo,
     }
 )
 # Verbs that the interface promises and that come with later versions: refused by name, so that nobody hunts a typo.
@@ -53,7 +54,7 @@ def run(verb: str, args: Sequence[str], context: Context) -> Report:
     if action is None:
         if verb in LATER:
             raise UsageError(f"`{verb}` comes with a later version of durable_nb; nothing was done.")
-        near = difflib.get_close_matches(verb, [*VERBS, "on", "off", "demo"], n=1)
+        near = difflib.get_close_matches(verb, [*VERBS, "on", "off"], n=1)
         meant = f" Did you mean `{near[0]}`?" if near else ""
         raise UsageError(f"There is no verb `{verb}`.{meant} Verbs: {', '.join(VERBS)}.")
     return action(context, Arguments.parse(verb, args))

@@ -19,7 +19,7 @@ from durable_nb.verbs.arguments import Arguments
 from durable_nb.verbs.context import Context
 from durable_nb.verbs.report import Report, Table
 
-__all__ = ["doctor", "gc", "new", "restore", "trust", "verify"]
+__all__ = ["demo", "doctor", "gc", "new", "restore", "trust", "verify"]
 
 _CHECKPOINT = re.compile(r"c\d+\Z")
 
@@ -155,6 +155,10 @@ def new(context: Context, args: Arguments) -> Report:
 def verify(context: Context, args: Arguments) -> Report:
     """Check every event, manifest and chunk; `--repair` sets damaged objects aside so that the rest works."""
     found = context.repository.verify(repair=args.has("--repair"))
+    engine = context.engine
+    lost = {checkpoint for problem in found.problems if problem.repaired for checkpoint in problem.checkpoints}
+    if engine is not None and engine.writable and engine.head is not None and engine.head.checkpoint_id in lost:
+        engine.recapture()
     verdict = f"{len(found.problems)} problems" if found.problems else "all whole"
     lines = [
         f"{found.workflows} workflows, {found.events} events, {found.checkpoints} checkpoints, {found.chunks} chunks, "
@@ -210,3 +214,8 @@ def doctor(context: Context, args: Arguments) -> Report:
         data={"ok": ok, "checks": dict(checks)},
         ok=ok,
     )
+
+
+def demo(context: Context, args: Arguments) -> Report:
+    """Show a crash survived, in a temporary folder: run, kill half-way, continue, compare, query."""
+    return context.demo(args.words)

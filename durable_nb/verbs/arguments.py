@@ -29,6 +29,7 @@ FLAGS: Mapping[str, tuple[str, int, Mapping[str, bool]]] = MappingProxyType(
         "list": ("", 0, {}),
         "doctor": ("", 0, {}),
         "trust": ("[FOLDER]", 1, {}),
+        "demo": ("[NOTEBOOK]", 1, {}),
     }
 )
 

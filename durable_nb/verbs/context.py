@@ -5,7 +5,7 @@ Built by the kernel's extension and by the command line; the same verbs then wor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from durable_nb.ports import Clock
 from durable_nb.projection.duckdb import Projection
 from durable_nb.store.repository import Repository
 from durable_nb.store.workflow import Workflow
+from durable_nb.verbs.report import Report
 
 __all__ = ["Context"]
 
@@ -38,3 +39,4 @@ class Context:
     new_run_id: Callable[[], str]
     trust: Callable[[Path], int]
     checks: Callable[[], Mapping[str, Any]]
+    demo: Callable[[Sequence[str]], Report]

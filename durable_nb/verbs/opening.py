@@ -5,13 +5,14 @@ Called by `kernel.extension` and `cli`. Opening for a kernel makes the folder; o
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from durable_nb.config import Settings
-from durable_nb.errors import LeaseHeld, RepositoryNotFound, UsageError
+from durable_nb.errors import DurableError, LeaseHeld, RepositoryNotFound, UsageError
 from durable_nb.model import Event
 from durable_nb.ports import Clock
 from durable_nb.projection.duckdb import Projection
@@ -33,6 +34,8 @@ __all__ = [
     "open_repository",
     "open_to_write",
 ]
+
+_log = logging.getLogger(__name__)
 
 FOLDER = ".durable"
 DEFAULT = "default"
@@ -109,12 +112,20 @@ def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock
 
 
 def all_events(repository: Repository, own: Workflow | None) -> Iterable[Event]:
-    """Yield the events of every workflow of the folder, those of `own` from memory."""
+    """Yield the events of every readable workflow of the folder, those of `own` from memory.
+
+    One that cannot be read (a foreign one, say) is left out: `list` and `verify` tell about it.
+    """
     for workflow_id in repository.workflow_ids():
         if own is not None and workflow_id == own.workflow_id:
             yield from own.events()
             continue
-        yield from repository.workflow(workflow_id, kernel_id="reader", owner=None).events()
+        try:
+            other = repository.workflow(workflow_id, kernel_id="reader", owner=None)
+        except DurableError as error:
+            _log.warning("The workflow %s is left out of the query: %s", workflow_id, error)
+            continue
+        yield from other.events()
 
 
 def open_projection(repository: Repository, folder: Path, own: Workflow | None) -> Projection:

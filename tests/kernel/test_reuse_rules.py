@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from durable_nb.testing.kernels import Kernel
 from durable_nb.testing.lives import Lives, said, skipped
 
 
@@ -533,3 +534,18 @@ def test_results_and_outputs_of_skipped_cells(lives: Lives) -> None:
     assert again.result == "42"
     assert lives.value("_") == 42
     assert lives.value(f"Out[{again.execution_count}]") == 42
+
+
+def test_cells_that_ran_before_the_extension_was_loaded_win(make: Callable[..., Lives]) -> None:
+    """An edited parameter cell above `%load_ext` is not overwritten by the restore, and what depends on it runs."""
+    lives = make(durable=False)
+    lives.run("extra = 1", "xs = []\nrate = 2", "%%durable grow\nxs.append(rate)", "%%durable other\ny = 1")
+    lives.kernel.sigkill()
+    lives.kernel = Kernel(lives.folder, environ={"DURABLE_NB_KEY_FILE": str(lives.folder / "key")})
+    lives.run("mine = 7", "xs = []\nrate = 3")
+    loaded = said(lives.run("%load_ext durable_nb"))
+    assert "`rate`" in loaded
+    assert lives.value("[mine, rate, xs, y, extra]") == [7, 3, [], 1, 1]
+    assert not skipped(lives.run("%%durable grow\nxs.append(rate)"))
+    assert skipped(lives.run("%%durable other\ny = 1"))
+    assert lives.value("xs") == [3]
