@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+
 from durable_nb.model import CheckpointId, Event, Json
 
 __all__ = [

@@ -1,7 +1,6 @@
 """What a cell reads, binds and touches: reuse.md, rules 4 to 6, each trap a named test."""
 
 # The expected value stands on the left in every test.
-# ruff: noqa: SIM300
 
 from __future__ import annotations
 

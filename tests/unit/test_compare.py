@@ -1,7 +1,6 @@
 """Two values are the same by type, content and aliases: reuse.md, rules 8 and 9, and the traps of facts.md."""
 
 # The expected value stands on the left in every test.
-# ruff: noqa: SIM300
 
 from __future__ import annotations
 

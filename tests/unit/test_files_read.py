@@ -1,7 +1,6 @@
 """Files read are input (reuse.md, rule 6): which ones are seen, and when they count as changed."""
 
 # The expected value stands on the left in every test.
-# ruff: noqa: SIM300
 
 from __future__ import annotations
 
