@@ -12,7 +12,7 @@ import io
 import pickle
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import xxhash
@@ -54,10 +54,11 @@ class Dumped:
     types: frozenset[type]
     marks: frozenset[str] = frozenset()
     digest: str  # fingerprint: equal only if all bytes are
+    size_bytes: int
 
-    @property
-    def size_bytes(self) -> int:
-        return len(self.pickle) + sum(b.nbytes for b in self.buffers)
+    def slim(self) -> Dumped:
+        """Return the same without its bytes, for a group that is stored already."""
+        return replace(self, pickle=b"", buffers=[])
 
 
 def explain(error: BaseException, obj: object = None) -> str:
@@ -84,9 +85,12 @@ class Codec:
         """Where the namespace's definitions are bound, as of the last `bind`."""
         return self._known.definitions
 
-    def bind(self, definitions: Definitions, grouping: Grouping) -> None:
-        """Take note of where the namespace's definitions are bound now, and of what the walk saw."""
+    def bind(
+        self, definitions: Definitions, grouping: Grouping, owned: Mapping[int, tuple[str, str]] | None = None
+    ) -> None:
+        """Take note of where the namespace's definitions are bound now, of what the walk saw, and of modules' objects."""
         known = self._known
+        known.owned = owned or {}
         known.definitions, known.sharing, known.nans = definitions, grouping.sharing, shared_nans()
         self._special = grouping.special
 
@@ -128,6 +132,7 @@ class Codec:
             pickle=data,
             buffers=buffers,
             digest=_digest(data, buffers),
+            size_bytes=len(data) + sum(b.nbytes for b in buffers),
             codec="pickle5",
             deps=tuple(sorted(pickler.deps)),
             types=frozenset(cls for cls in pickler.seen if cls.__module__ != "builtins"),
@@ -148,7 +153,13 @@ class Codec:
         except BaseException as error:
             raise Failed(explain(error)) from error
         return Dumped(
-            pickle=data, buffers=[], codec="dill", deps=(), types=frozenset({type(value)}), digest=_digest(data, [])
+            pickle=data,
+            buffers=[],
+            codec="dill",
+            deps=(),
+            types=frozenset({type(value)}),
+            digest=_digest(data, []),
+            size_bytes=len(data),
         )
 
     def load(
@@ -180,6 +191,9 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, word: Any) -> Any:
         """Return what `SpecialPickler` gave a word to."""
+        if type(word) is tuple:
+            _, module, attribute = word
+            return getattr(importlib.import_module(module), attribute)
         if word == "namespace":
             return self._namespace
         if word == "builtins":

@@ -128,7 +128,8 @@ def own_scope(f: types.FunctionType) -> dict[str, Any]:
     Libraries that write code (attrs) run it in such a copy, which would otherwise drag every variable of then along.
     """
     scope = f.__globals__
-    if scope.get("__name__") != "__main__":
+    # Only a notebook has `_ih`. The globals of a script that %run ran are its own, and its functions share them.
+    if scope.get("__name__") != "__main__" or "_ih" not in scope:
         return scope
     used = {name for code in (f.__code__, *codes(f.__code__)) for name in code.co_names}
     return {name: value for name, value in scope.items() if name in used}

@@ -270,6 +270,9 @@ class _Walk:
 
     def _own_way(self, name: str, obj: Any, frontier: list[Any]) -> None:
         cls = type(obj)
+        if self.owner.get(id(obj)) == "":
+            self.special.add(name)
+            return
         referents = self.kinds.referents[cls]
         held = referents(obj) if referents is not None else gc.get_referents(obj)
         # None: one object for the whole process (a global random stream), neither followed nor linked.

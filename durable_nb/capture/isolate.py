@@ -15,6 +15,7 @@ __all__ = ["type_name", "where"]
 
 ATTEMPTS = 300
 DEPTH = 20
+BUDGET_BYTES = 64 << 20
 
 
 def type_name(obj: object) -> str:
@@ -25,7 +26,7 @@ def type_name(obj: object) -> str:
 
 def where(codec: Codec, name: str, value: Any, reason: str) -> tuple[str, str, str]:
     """Return (path, type, reason) of the innermost part that fails by itself, as far as attempts reach."""
-    path, left = "", ATTEMPTS
+    path, left, budget = "", ATTEMPTS, BUDGET_BYTES
     if reason.startswith("RecursionError"):
         # The depth is the fault, no part of it.
         return path, type_name(value), reason
@@ -39,23 +40,23 @@ def where(codec: Codec, name: str, value: Any, reason: str) -> tuple[str, str, s
             if id(part) in on_path:
                 continue
             left -= 1
-            failure = _failure(codec, name, part)
+            failure, size = _failure(codec, name, part)
+            budget -= size
             if failure is not None:
                 path, value, reason = path + label, part, failure
                 break
-            if left <= 0:
+            if left <= 0 or budget <= 0:
                 return path, type_name(value), reason
         else:
             break
     return path, type_name(value), reason
 
 
-def _failure(codec: Codec, name: str, part: Any) -> str | None:
+def _failure(codec: Codec, name: str, part: Any) -> tuple[str | None, int]:
     try:
-        codec.dump([name], {name: part})
+        return None, len(codec.dump([name], {name: part}).pickle)
     except Failed as failure:
-        return str(failure.args[0])
-    return None
+        return str(failure.args[0]), 0
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:

@@ -103,7 +103,7 @@ class Look:
         """Draw up the delta and remember what was seen."""
         memory = self.memory
         for group, dumped in packed.good.items():
-            if self.known(group, dumped):
+            if group in packed.known:
                 self._unchanged(group, dumped)
             else:
                 self._new(group, dumped)

@@ -30,6 +30,11 @@ _SHELLS = frozenset(
     {"_oh", "_dh", "_ih", "_i", "_ii", "_iii", "__name__", "__doc__", "__package__", "__loader__", "__spec__"}
     | {"__builtin__", "__builtins__", "__warningregistry__"}
 )
+# Every process has one of each, and a copy of one would be nobody's.
+_PROCESS_OBJECTS = (
+    *(("sys", name) for name in ("path", "argv", "modules", "stdout", "stderr", "stdin", "meta_path", "path_hooks")),
+    ("os", "environ"),
+)
 _HISTORY = re.compile(r"_i?\d+")
 _LAST = frozenset({"_", "__", "___"})
 _OUT = re.compile(r"Out\[(\d+)\]")
@@ -44,7 +49,10 @@ class NamespaceCapture:
         *,
         hidden: Callable[[], Mapping[str, Any]],
         out: Callable[[], Mapping[str, Any]],
+        imported: Callable[[], Mapping[str, tuple[str, str]]] = dict,
     ) -> None:
+        """`imported` tells which names are still what `from module import attribute` bound: {name: (module, attribute)}."""
+        self._imported = imported
         self._namespace, self._hidden, self._out = namespace, hidden, out
         self._codec = Codec(namespace, load(sys.modules))
         self._packer = Packer(lambda: self._codec, self._live_value)
@@ -110,8 +118,13 @@ class NamespaceCapture:
         if plugin is not self._codec.plugin:
             self._codec = Codec(self._namespace, plugin)
         definitions = Definitions(names)
-        grouping = partition(rest, definitions, plugin, never=self._never())
-        self._codec.bind(definitions, grouping)
+        # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.
+        imported = self._imported()
+        theirs = [(names[n], at) for n, at in imported.items() if n in names and not is_atomic(names[n])]
+        theirs += [(getattr(sys.modules[module], name), (module, name)) for module, name in _PROCESS_OBJECTS]
+        owned = {id(obj): at for obj, at in theirs}
+        grouping = partition(rest, definitions, plugin, never=[*self._never(), *(obj for obj, _ in theirs)])
+        self._codec.bind(definitions, grouping, owned)
         return grouping
 
     def _never(self) -> list[object]:
@@ -124,6 +137,8 @@ class NamespaceCapture:
         for name in manifest.names if names is None else names:
             variable = manifest.names[name]
             self._memory.adopted[name] = variable.version
+            # What came back may pickle to other bytes than what was stored.
+            self._memory.digests.pop(variable.group_id, None)
             try:
                 self._memory.versions[name] = (id(self._live_value(name)), variable.version)
             except Failed:

@@ -19,6 +19,9 @@ from durable_nb.capture.proof import Claim, Proofs
 __all__ = ["Bad", "Packed", "Packer"]
 
 GroupNames = tuple[str, ...]
+ATTEMPTS = 3
+# What pickle says when another thread of the user's changes a container meanwhile.
+_CHANGING = "changed size during iteration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +35,19 @@ class Bad:
 
 @dataclass(slots=True)
 class Packed:
-    """Every group that can be stored, and every name that cannot."""
+    """Every group that can be stored, and every name that cannot; `is_known` tells what is stored already."""
 
+    is_known: Callable[[GroupNames, Dumped], bool]
     good: dict[GroupNames, Dumped] = field(default_factory=dict)
     bad: dict[str, Bad] = field(default_factory=dict)
+    known: set[GroupNames] = field(default_factory=set)
+
+    def put(self, group: GroupNames, dumped: Dumped) -> None:
+        """Take a group; of one that is stored already keep no bytes, which would double the memory in use."""
+        if self.is_known(group, dumped):
+            self.known.add(group)
+            dumped = dumped.slim()
+        self.good[group] = dumped
 
 
 class Packer:
@@ -51,12 +63,12 @@ class Packer:
         self, groups: Iterable[GroupNames], names: Mapping[str, Any], known: Callable[[GroupNames, Dumped], bool]
     ) -> Packed:
         """Dump all groups; prove those that are not `known` and hold something new in kind."""
-        packed = Packed()
+        packed = Packed(is_known=known)
         for group in groups:
             self._dump(group, names, packed)
         self._without_their_needs(names, packed)
         for _ in range(3):
-            new = [g for g, d in packed.good.items() if self._proofs.needed(d) and not known(g, d)]
+            new = [g for g, d in packed.good.items() if g not in packed.known and self._proofs.needed(d)]
             if not new or not self._prove(new, names, packed):
                 break
             self._without_their_needs(names, packed)
@@ -67,11 +79,15 @@ class Packer:
 
     def _dump(self, group: GroupNames, names: Mapping[str, Any], packed: Packed) -> None:
         codec = self._codec()
-        try:
-            packed.good[group] = codec.dump(group, names)
-            return
-        except Failed as failure:
-            reason = str(failure.args[0])
+        reason = _CHANGING
+        for _ in range(ATTEMPTS):
+            try:
+                packed.put(group, codec.dump(group, names))
+                return
+            except Failed as failure:
+                reason = str(failure.args[0])
+            if _CHANGING not in reason:
+                break
         if len(group) == 1:
             self._alone(group[0], names, reason, packed)
             return
@@ -98,7 +114,7 @@ class Packer:
 
     def _alone(self, name: str, names: Mapping[str, Any], reason: str, packed: Packed) -> None:
         try:
-            packed.good[(name,)] = self._codec().dump_dill(name, names[name])
+            packed.put((name,), self._codec().dump_dill(name, names[name]))
         except Failed:
             packed.bad[name] = self._bad(name, names, reason)
 

@@ -55,6 +55,7 @@ class Binding:
     definitions: Definitions
     sharing: Sharing = field(default_factory=Sharing)
     nans: Mapping[str, float] = field(default_factory=shared_nans)
+    owned: Mapping[int, tuple[str, str]] = field(default_factory=dict)
     actions: dict[type, Action] = field(default_factory=dict)
 
     def action(self, cls: type) -> Action:
@@ -308,8 +309,10 @@ class SpecialPickler(GroupPickler):
     """The same, asked for every single object: twice as slow, and the only way to keep what the walk calls special."""
 
     def persistent_id(self, obj: Any) -> Any:
-        """Return a word for the namespace, the builtins and each NaN object; None for all else."""
+        """Return a word for the namespace, the builtins, a module's own object and each NaN; None for all else."""
         cls = type(obj)
+        if id(obj) in self.known.owned:
+            return ("attribute", *self.known.owned[id(obj)])
         if cls is float and obj != obj:
             return self._nan(obj)
         if cls is dict:

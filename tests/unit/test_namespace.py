@@ -45,10 +45,19 @@ ROUND_TRIPS = {
     ),
     "function in a copy of the globals": (
         [
-            "big = [1]\nscope = dict(globals())\nexec('def f():\\n    return len(big)', scope)\nf = scope['f']\n"
+            "big = [1]\nscope = {**globals(), '_ih': []}\nexec('def f():\\n    return len(big)', scope)\n"
+            "f = scope['f']\n"
             "del scope",
         ],
         "assert f() == 1 and 'scope' not in f.__globals__",
+    ),
+    "functions of a script": (
+        [
+            "scope = {'__name__': '__main__'}\nexec('n = [0]\\ndef inc():\\n    n[0] += 1\\ndef get():\\n"
+            "    return n', scope)"
+            "\ninc, get, n = scope['inc'], scope['get'], scope['n']\ndel scope",
+        ],
+        "inc()\nassert get() is n and n == [1] and inc.__globals__ is get.__globals__ is not globals()",
     ),
     "singledispatch": (
         [
@@ -309,6 +318,22 @@ def test_one_bad_name_costs_no_other() -> None:
     assert (notebook.unsaved["holder"].path, notebook.unsaved["holder"].type) == ("['k'][1]", "generator")
     assert "generator" in notebook.unsaved["g"].reason
     assert notebook.restored()["fine"] == [[1]]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        "(i for i in range(3))",
+        "type('A', (), {'__getattr__': lambda s, n: s.d[n], '__init__': lambda s: setattr(s, 'd', {})})()",
+    ],
+)
+def test_a_bad_name_does_not_make_the_others_new_after_every_cell(bad: str) -> None:
+    """What shares objects with something that cannot be stored is stored once, and the report stays."""
+    notebook = Notebook()
+    notebook.run(f"shared = [1]\nfine = [shared]\nbad = [shared, {bad}]")
+    again = notebook.look()
+    assert (again.names, list(again.groups), again.changed) == ({}, [], ())
+    assert [u.name for u in again.unsaved] == ["bad"]
 
 
 def test_what_pickles_but_does_not_load_is_reported() -> None:
