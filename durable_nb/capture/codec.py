@@ -97,7 +97,7 @@ class Codec:
     def refusal(self, obj: object) -> str | None:
         """Return why a reducer refuses this very object, whatever is inside it."""
         cls = type(obj)
-        reducer = self.plugin.exact.get(cls) or next((r for b, r in self.plugin.subclasses if isinstance(obj, b)), None)
+        reducer = self.plugin.exact.get(cls) or next((r for b, r in self.plugin.subclasses if issubclass(cls, b)), None)
         denied = denial(cls)
         if denied is not None:
             return denied

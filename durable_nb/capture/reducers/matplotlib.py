@@ -6,6 +6,7 @@ Merged into the plug-in by `load` once matplotlib is imported. Interactive widge
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -25,6 +26,13 @@ def _figure(figure: Any) -> Any:
         if getattr(state.get("show"), "__module__", "").startswith("matplotlib_inline"):
             del state["show"]
     return (function, args, state, *rest)
+
+
+def _callbacks(registry: Any) -> Any:
+    # Pickling takes the next number from its counter: put it back, or an untouched figure is never the same again.
+    reduced = registry.__reduce_ex__(5)
+    registry._cid_gen = itertools.count(reduced[2]["_cid_gen"])
+    return reduced
 
 
 def _widget(widget: Any) -> tuple[Any, ...]:
@@ -69,6 +77,7 @@ def plugin() -> Plugin:
         referents=dict.fromkeys(settings, _settings_referents),
         subclasses=(
             (named("matplotlib.figure.Figure"), _figure),
+            (named("matplotlib.cbook.CallbackRegistry"), _callbacks),
             (named("matplotlib.widgets.Widget", "matplotlib.animation.Animation"), _widget),
             (
                 named("matplotlib.backend_bases.FigureManagerBase", "matplotlib.backend_bases.FigureCanvasBase"),
