@@ -113,13 +113,19 @@ def load(ip: Any) -> None:
     repository = open_repository(settings, place.folder, clock=clock, create=True)
     workflow, line = open_to_write(repository, place, kernel_id=kernel_id, clock=clock)
     shell = IPythonShell(ip)
+    process = ProcessState(enable_backend=shell.enable_backend)
     engine = Engine(
         workflow=workflow,
         shell=shell,
         clock=clock,
         settings=settings,
-        capture=NamespaceCapture(ip.user_ns, hidden=shell.hidden, out=lambda: _results(shell)),
-        process=ProcessState(enable_backend=lambda name: shell.enable_backend(name)),
+        capture=NamespaceCapture(
+            ip.user_ns,
+            hidden=shell.hidden,
+            out=lambda: _results(shell),
+            imported=lambda: process.imported(ip.user_ns),
+        ),
+        process=process,
         kernel_id=kernel_id,
         modules=sys.modules,
         new_run_id=lambda: new_run_id(clock),
