@@ -34,6 +34,9 @@ def attach(engine: Engine, identity: Mapping[str, Json]) -> list[str]:
         engine.run_id = engine.state.current_run or engine.new_run_id()
         return []
     previous = engine.state.current_run
+    if last is not None and not last.ended and last.kernel_id != engine.kernel_id:
+        # It was killed before it could say so itself, but its end had been asked for.
+        last.ended = engine.workflow.take_ending(last.kernel_id)
     same_process = last is not None and last.kernel_id == engine.kernel_id
     fresh = previous is None or (
         last is not None and last.ended == "restart" and engine.settings.on_restart == "fresh" and not same_process

@@ -19,7 +19,7 @@ from durable_nb.capture.files_read import FileMark, Recording, changed
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.errors import UsageError
 from durable_nb.history import Inputs, Record
-from durable_nb.model import Json
+from durable_nb.model import Delta, Json
 
 if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest
@@ -47,6 +47,7 @@ class Before:
     code_hash: str
     access: Access
     names: Mapping[str, str | None]
+    versions: Mapping[str, str]  # of all names, at that moment
     base: Any
     process: Mapping[str, str]
     unset: frozenset[str]
@@ -65,6 +66,7 @@ def before(engine: Engine, request: CellRequest) -> Before:
         code_hash=code_hash(request.transformed),
         access=access,
         names={name: version_now(engine, name) for name in read_names(engine, access)},
+        versions={name: variable.version for name, variable in head.names.items()} if head else {},
         base=head.checkpoint_id if head else None,
         process=process,
         unset=frozenset(name for name in process if name not in set_by_run),
@@ -82,6 +84,7 @@ def _access(request: CellRequest, namespace: dict[str, Any]) -> Access:
         return Access(
             reads=frozenset(),
             stores=frozenset(),
+            binds=frozenset(),
             everything=True,
             why_everything="it could not be analysed",
             handles_absence=True,
@@ -92,21 +95,31 @@ def _access(request: CellRequest, namespace: dict[str, Any]) -> Access:
 
 
 def after(
-    engine: Engine, request: CellRequest, found: Before, files: Recording, process_changed: Sequence[str]
-) -> Inputs:
-    """Return everything the attempt depended on, now that it is known what it touched."""
+    engine: Engine, request: CellRequest, found: Before, files: Recording, delta: Delta
+) -> tuple[Inputs, dict[str, Json]]:
+    """Return everything the attempt depended on, now that it is known what it touched, and what it wrote unseen.
+
+    The second part is for the payload: a comparison does not show what was written over with equal content, and yet it
+    is an effect where the content before is another one. `written` and `removed` hold what the cell certainly bound or
+    deleted; what it may have written and left as it was (a branch, a function, a seed) counts as read instead.
+    """
     # Once more: what a local module that the cell itself imported does is known only now.
     late = _access(request, engine.shell.namespace)
-    streams = {
-        name
-        for name in found.process
-        if name in STREAMS and (name in process_changed or any(r in request.source for r in _STREAM_READERS))
+    whole = found.access.seeds or late.seeds or any(r in request.source for r in _STREAM_READERS)
+    streams = {name for name in found.process if name in STREAMS and (whole or name in delta.process)}
+    binds, stores = found.access.binds | late.binds, found.access.stores | late.stores
+    kept = {name for name in stores - binds - delta.names.keys() if name in found.versions}
+    namespace = engine.shell.namespace
+    effects: dict[str, Json] = {
+        "written": sorted(n for n in binds & found.versions.keys() if n in namespace and n not in delta.names),
+        "removed": sorted(n for n in binds if n not in namespace and delta.names.get(n, n) is not None),
+        "unsaved_made": sorted({u.name for u in delta.unsaved} & stores),
     }
     process = {n: d for n, d in found.process.items() if n in streams or n not in NOT_INPUTS}
     names = sorted({*found.access.modules, *late.modules})
     modules = {name: digest for name in names if (digest := module_digest(name)) is not None}
-    return Inputs(
-        names=found.names,
+    depended = Inputs(
+        names={**{n: found.versions[n] for n in sorted(kept)}, **found.names},
         base=found.base,
         process=process,
         unset=frozenset(n for n in found.unset if n in process),
@@ -118,6 +131,7 @@ def after(
         outside_effects=tuple(dict.fromkeys((*found.access.outside_effects, *late.outside_effects))),
         handles_absence=found.access.handles_absence,
     )
+    return depended, {name: value for name, value in effects.items() if value}
 
 
 def read_names(engine: Engine, access: Access) -> Sequence[str]:

@@ -227,8 +227,8 @@ def _commit_kept(
 def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live: bool = False) -> Restored:
     """Bring the namespace, process state, history and counters to a checkpoint, which becomes the head.
 
-    With `keep_live` what this kernel defined before stays, and wins where it differs from the checkpoint: cells that ran
-    before the extension was loaded have just said what these names are.
+    With `keep_live` what this kernel defined before stays, and wins where it differs from the checkpoint: cells that
+    ran before the extension was loaded have just said what these names are.
     """
     manifest = engine.workflow.manifest(checkpoint_id)
     mine = _differing(engine, manifest) if keep_live else {}

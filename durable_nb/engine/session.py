@@ -263,7 +263,7 @@ class Engine:
         delta, process_changed = self._delta(
             started.activity_id, include=request.options.include, exclude=request.options.exclude
         )
-        found = inputs.after(self, request, self.watch.inputs, files, process_changed)
+        found, effects = inputs.after(self, request, self.watch.inputs, files, delta)
         event = started.event or self.append(
             self.draft(
                 "ActivityStarted",
@@ -275,6 +275,7 @@ class Engine:
         )[0]  # fmt: skip
         payload = {
             **self._commit_payload(delta, process_changed),
+            **effects,
             "name": request.name,
             "execution_count": request.execution_count,
             "inputs": found.to_json(),

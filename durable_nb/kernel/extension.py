@@ -7,6 +7,7 @@ is read-only and has said so), the journal says that this kernel is here, and wh
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import sys
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from durable_nb.projection.duckdb import Projection
 from durable_nb.resources import oom_kills
 from durable_nb.store.process_identity import this_process
 from durable_nb.store.repository import Repository
+from durable_nb.store.workflow import Workflow
 from durable_nb.verbs import VERBS, Context, Report, run
 from durable_nb.verbs.checks import run_checks
 from durable_nb.verbs.opening import (
@@ -45,6 +47,7 @@ from durable_nb.verbs.trusting import accept, key_path_of
 
 __all__ = ["current_unsaved", "load", "unload"]
 
+_log = logging.getLogger(__name__)
 _ATTRIBUTE = "_durable_nb_extension"
 
 
@@ -153,6 +156,7 @@ def load(ip: Any) -> None:
     interceptor.install()
     magics.register()
     shell.attach()
+    shell.on_shutdown(lambda restart: _note_ending(workflow, restart))
     shell.on_exit(lambda: extension.detach(shell.detach_reason or "exit"))
     setattr(ip, _ATTRIBUTE, extension)
     for text in filter(None, [line, *lines]):
@@ -176,6 +180,14 @@ def current_unsaved() -> list[Unsaved]:
     """Return what the last checkpoint (or the restored one) could not hold, in the kernel that asks."""
     extension: Extension | None = getattr(get_ipython(), _ATTRIBUTE, None)
     return list(extension.engine.missing) if extension is not None else []
+
+
+def _note_ending(workflow: Workflow, restart: bool) -> None:
+    """Leave a note in the control thread: the main one may never get to record the end."""
+    try:
+        workflow.note_ending("restart" if restart else "shutdown")
+    except OSError as error:
+        _log.warning("The end of this kernel could not be noted; the next one will call it a loss: %s", error)
 
 
 def _kernel_id(owner: Owner) -> str:

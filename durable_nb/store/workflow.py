@@ -29,7 +29,7 @@ from durable_nb.model import (
     Problem,
 )
 from durable_nb.ports import Files
-from durable_nb.store import inline
+from durable_nb.store import endings, inline
 from durable_nb.store.chunks import ChunkStore, Marks, damaged, digest_of, missing
 from durable_nb.store.commits import Plan, make_plan, manifest_name, stage
 from durable_nb.store.explain import not_saved, reading, writing
@@ -120,6 +120,17 @@ class Workflow:
     def problems(self) -> list[Problem]:
         """What the journal found wrong when it was opened."""
         return list(self._journal.problems)
+
+    # The end of a kernel.
+
+    def note_ending(self, reason: str) -> None:
+        """Leave a durable note that this kernel's end was asked for; may be called from any thread."""
+        if self._journal.owner is not None:
+            endings.leave(self._files, self.folder, self._journal.owner.kernel_id, reason)
+
+    def take_ending(self, kernel_id: str) -> str:
+        """Return why an earlier kernel's end was asked for, empty if it was not, and forget it."""
+        return endings.take(self._files, self.folder, kernel_id)
 
     # Reading.
 

@@ -127,6 +127,20 @@ def test_rule_2_restore_after_a_restart_continues_the_previous_run(lives: Lives)
     assert lives.run_all(cells) == [True, True]
 
 
+def test_rule_2_a_restart_that_had_to_kill_a_stubborn_cell_is_a_restart(lives: Lives) -> None:
+    """A cell that swallows the interrupt makes the front end kill the kernel; it is the person's restart all the same."""
+    lives.run("x = 41")
+    stubborn = (
+        "import time\nprint('in it', flush=True)\nend = time.time() + 60\n"
+        "while time.time() < end:\n    try:\n        time.sleep(60)\n    except KeyboardInterrupt:\n        pass"
+    )
+    request = lives.kernel.begin(stubborn)
+    lives.kernel.wait_for_text(request, "in it")
+    line = lives.restart()
+    assert "%durable restore" in line
+    assert lives.value("'x' in globals()") is False
+
+
 def test_rule_2_on_restart_continue(make: Callable[..., Lives]) -> None:
     """With on_restart set to continue a restart is treated like a loss."""
     lives = make(environ={"DURABLE_NB_ON_RESTART": "continue"})
