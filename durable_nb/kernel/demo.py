@@ -23,10 +23,10 @@ from durable_nb.config import Settings
 from durable_nb.engine.words import duration_text
 from durable_nb.errors import UsageError
 from durable_nb.kernel.demo_cells import Cell, comparable, read_cells, skipped
+from durable_nb.kernel.driver import Kernel, Reply
 from durable_nb.kernel.fingerprint import CELL
 from durable_nb.model import Json
 from durable_nb.projection.table import Table as Rows
-from durable_nb.testing.kernels import Kernel, Reply
 from durable_nb.verbs.opening import locate, open_projection, open_repository
 from durable_nb.verbs.report import Report, Table
 

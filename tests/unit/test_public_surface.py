@@ -93,6 +93,7 @@ def test_verbs() -> None:
         "list",
         "doctor",
         "trust",
+        "demo",
     ]
     assert promised == list(VERBS)
     assert set(VERBS) == set(FLAGS)
