@@ -32,7 +32,13 @@ def _referents(options: Any) -> Iterable[Any] | None:
     return None
 
 
+def _index_referents(index: Any) -> Iterable[Any]:
+    # Looking something up fills caches, which are not stored and whose views of the data must not count as sharing.
+    return [value for name, value in vars(index).items() if name not in ("_cache", "_references", "_id")]
+
+
 def plugin() -> Plugin:
     """Return what pandas needs."""
-    kind = type(sys.modules["pandas"].options)
-    return Plugin(exact={kind: _options}, referents={kind: _referents})
+    pandas = sys.modules["pandas"]
+    kind = type(pandas.options)
+    return Plugin(exact={kind: _options}, referents={kind: _referents, pandas.Index: _index_referents})
