@@ -21,7 +21,7 @@ from durable_nb.capture import rebuild
 from durable_nb.capture.definitions import Definitions, shared_nans
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, quiet
-from durable_nb.capture.reducers import SHARING, Plugin, Unstorable
+from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 
 __all__ = ["Codec", "Dumped", "Failed", "explain"]
 
@@ -79,6 +79,7 @@ class Codec:
         self.namespace, self.plugin = namespace, plugin
         self._known = Binding(namespace=namespace, plugin=plugin, definitions=Definitions({}))
         self._special: frozenset[str] = frozenset()
+        self._alone: Mapping[str, Sharing] = {}
 
     @property
     def definitions(self) -> Definitions:
@@ -88,11 +89,11 @@ class Codec:
     def bind(
         self, definitions: Definitions, grouping: Grouping, owned: Mapping[int, tuple[str, str]] | None = None
     ) -> None:
-        """Take note of where the namespace's definitions are bound now, of what the walk saw, and of modules' objects."""
+        """Take note of where definitions are bound now, of what the walk saw, and of what modules own."""
         known = self._known
         known.owned = owned or {}
         known.definitions, known.sharing, known.nans = definitions, grouping.sharing, shared_nans()
-        self._special = grouping.special
+        self._special, self._alone = grouping.special, grouping.alone
 
     def refusal(self, obj: object) -> str | None:
         """Return why a reducer refuses this very object, whatever is inside it."""
@@ -108,17 +109,24 @@ class Codec:
             return str(refused.args[0])
         return None
 
-    def dump(self, names: Iterable[str], values: Mapping[str, Any], *, own: Iterable[str] | None = None) -> Dumped:
-        """Pickle {name: value} of one group jointly; definitions bound to names in `own` (default `names`) by value.
+    def dump(self, names: Iterable[str], values: Mapping[str, Any]) -> Dumped:
+        """Pickle {name: value} of one group jointly, definitions bound to its names by value.
 
         Raises `Failed` with the native message. `KeyboardInterrupt` passes; every other exception is a reason.
         """
+        return self._dump(names, values, self._known.sharing)
+
+    def dump_alone(self, name: str, values: Mapping[str, Any]) -> Dumped:
+        """Pickle one name of a group for its own content, whatever it shares with others; raises `Failed`."""
+        return self._dump((name,), values, self._alone.get(name, Sharing()))
+
+    def _dump(self, names: Iterable[str], values: Mapping[str, Any], sharing: Sharing) -> Dumped:
         chosen = {name: values[name] for name in names}
         file = io.BytesIO()
         buffers: list[memoryview] = []
         kind = SpecialPickler if self._special.intersection(chosen) else GroupPickler
-        pickler = kind(self._known, file, frozenset(chosen if own is None else own), buffers)
-        token = SHARING.set(self._known.sharing)
+        pickler = kind(self._known, sharing, file, buffers, own=frozenset(chosen))
+        token = SHARING.set(sharing)
         try:
             pickler.dump(chosen)
         except KeyboardInterrupt:

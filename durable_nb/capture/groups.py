@@ -11,6 +11,7 @@ import enum
 import gc
 import sys
 import types
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -75,12 +76,14 @@ _SHELL_MODULES = ("ipykernel.", "IPython.core.interactiveshell", "IPython.termin
 class Grouping:
     """A partition of names: every group in order of first name; `deps` are the names a name's value refers to.
 
-    `special` are the names that reach what only the slower pickler keeps: NaN objects, the namespace, the builtins.
+    `alone` is what is shared inside one name, where anything is. `special` are the names that reach what only the
+    slower pickler keeps: NaN objects, the namespace, the builtins.
     """
 
     groups: tuple[tuple[str, ...], ...]
     deps: Mapping[str, frozenset[str]]
     sharing: Sharing
+    alone: Mapping[str, Sharing]
     special: frozenset[str]
 
 
@@ -145,6 +148,7 @@ class _Walk:
         self.owner[id(sys.modules)] = self.owner[id(builtins.__dict__)] = ""
         self.special: set[str] = set()
         self.shared_dicts: set[int] = set()
+        self.own_dicts: dict[str, set[int]] = {}
         self.shared_nans = list(shared_nans().values())
         self.parent: dict[str, str] = {}
         self.deps: dict[str, set[str]] = {}
@@ -235,6 +239,8 @@ class _Walk:
                 else:
                     if type(obj) is dict:
                         self.shared_dicts.add(key)
+                        if known == name:
+                            self.own_dicts.setdefault(name, set()).add(key)
                     if known != name:
                         self.union(known, name)
             elif kind == _SKIP or (kind == _TEXT and len(obj) < LARGE_BYTES) or (kind == _FLOAT and obj == obj):
@@ -315,7 +321,13 @@ class _Walk:
             members.setdefault(self.find(name), []).append(name)
         deps = {n: frozenset(d for d in found if self.find(d) != self.find(n)) for n, found in self.deps.items()}
         groups = sorted((tuple(g) for g in members.values()), key=lambda g: order[g[0]])
-        return Grouping(groups=tuple(groups), deps=deps, sharing=sharing, special=frozenset(self.special))
+        return Grouping(
+            groups=tuple(groups),
+            deps=deps,
+            sharing=sharing,
+            alone=self._alone(sharing),
+            special=frozenset(self.special),
+        )
 
     def _merged_deps(self) -> dict[str, set[str]]:
         merged: dict[str, set[str]] = {}
@@ -343,6 +355,28 @@ class _Walk:
             mixed=frozenset(mixed),
             dicts=frozenset(self.shared_dicts),
         )
+
+    def _alone(self, sharing: Sharing) -> dict[str, Sharing]:
+        """Restrict what is shared to what each name shares with itself: the rest is no part of its own content."""
+        uses: dict[str, list[int | tuple[int, int]]] = {}
+        for where, users in self.memory.items():
+            for name in users:
+                uses.setdefault(name, []).append(where)
+            if where in sharing.objects:
+                uses.setdefault(self.owner[where], []).append(where)
+        for start, stop, name, _ in self.ranges:
+            if (start, stop) in sharing.memory:
+                uses.setdefault(name, []).append((start, stop))
+        names = {*uses, *self.own_dicts}
+        return {
+            name: Sharing(
+                memory=frozenset(w for w, n in Counter(uses.get(name, ())).items() if n > 1),
+                objects=sharing.objects,
+                mixed=sharing.mixed,
+                dicts=frozenset(self.own_dicts.get(name, ())),
+            )
+            for name in names
+        }
 
     def _overlaps(self, shared: set[int | tuple[int, int]]) -> set[tuple[int, int]]:
         """Join names of overlapping ranges; add the ranges to `shared`, return those of several libraries."""

@@ -51,7 +51,7 @@ class NamespaceCapture:
         out: Callable[[], Mapping[str, Any]],
         imported: Callable[[], Mapping[str, tuple[str, str]]] = dict,
     ) -> None:
-        """`imported` tells which names are still what `from module import attribute` bound: {name: (module, attribute)}."""
+        """`imported` tells which names still are what `from module import attribute` bound, by name."""
         self._imported = imported
         self._namespace, self._hidden, self._out = namespace, hidden, out
         self._codec = Codec(namespace, load(sys.modules))
@@ -231,7 +231,7 @@ class NamespaceCapture:
     def _print_of(self, name: str, names: Mapping[str, Any]) -> tuple[str, int] | None:
         """Return digest and size of a name by itself, None if it cannot be stored by itself."""
         try:
-            alone = self._codec.dump([name], names)
+            alone = self._codec.dump_alone(name, names)
         except Failed:
             return None
         return alone.digest, alone.size_bytes

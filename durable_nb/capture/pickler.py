@@ -266,12 +266,14 @@ def _constant(found: dict[int, tuple[str, str]]) -> Callable[[Any], Any]:
 class GroupPickler(pickle.Pickler):
     """The C pickler, asked for every object that is not a built-in value or container."""
 
-    def __init__(self, known: Binding, file: io.BytesIO, own: frozenset[str], buffers: list[memoryview]) -> None:
+    def __init__(
+        self, known: Binding, sharing: Sharing, file: io.BytesIO, buffers: list[memoryview], *, own: frozenset[str]
+    ) -> None:
         super().__init__(file, 5, buffer_callback=self._buffer)
         self.known, self.own, self.buffers = known, own, buffers
         self.definitions = known.definitions
         self._by_value: ByValue | None = None
-        self.dicts = known.sharing.dicts
+        self.dicts = sharing.dicts
         self.deps: set[str] = set()
         self.seen: dict[type, Action] = {}
 
