@@ -45,16 +45,23 @@ class Facts(Protocol):
     def key(self) -> str: ...
 
 
-def candidates(run: Run | None, code_hash: str, *, cell_id: str | None, before_seq: int | None) -> Sequence[Record]:
-    """Return the completed attempts of the run with this code, best first: same cell, then newest.
+def candidates(
+    run: Run | None, code_hash: str, *, cell_id: str | None, before_seq: int | None, after_seq: int = 0
+) -> Sequence[Record]:
+    """Return the completed attempts of the run with this code, best first.
 
-    `before_seq` leaves out what happened since this kernel was attached or restored: pressing Shift-Enter again means
-    «run it»; None keeps all.
+    Those of the same cell come first, newest before oldest: a person runs a cell until they like what it does. Cells
+    that merely have the same code are told apart by their place: what came next after `after_seq`, the attempt that
+    was reused last, comes first. `before_seq` leaves out what happened since this kernel was attached or restored:
+    pressing Shift-Enter again means «run it»; None keeps all.
     """
     if run is None:
         return ()
     found = [r for r in run.by_code.get(code_hash, ()) if before_seq is None or r.seq < before_seq]
-    return sorted(found, key=lambda r: (cell_id is not None and r.cell_id == cell_id, r.seq), reverse=True)
+    same = [r for r in found if cell_id is not None and r.cell_id == cell_id]
+    others = [r for r in found if cell_id is None or r.cell_id != cell_id]
+    following = [r for r in others if r.seq > after_seq]
+    return [*reversed(same), *following, *reversed([r for r in others if r.seq <= after_seq])]
 
 
 def mismatches(record: Record, facts: Facts, *, unknown_inputs: str = "skip", first_only: bool = True) -> list[str]:

@@ -38,7 +38,7 @@ def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> De
     run = engine.state.run
     before_seq = None if engine.settings.skip == "always" else engine.life_seq
     hashed = code_hash(request.transformed)
-    found = candidates(run, hashed, cell_id=request.cell_id, before_seq=before_seq)
+    found = candidates(run, hashed, cell_id=request.cell_id, before_seq=before_seq, after_seq=engine.replay.last_seq)
     if not found:
         return Decision(skip=False, reasons=(_no_candidate(engine, request, hashed),))
     # The changes of this moment are committed already, so the head knows the process state; streams that nobody

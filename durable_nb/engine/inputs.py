@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from durable_nb.capture.access import Access, analyse, code_hash, module_digest
 from durable_nb.capture.files_read import FileMark, Recording, changed
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
+from durable_nb.engine.replay import Place
 from durable_nb.errors import UsageError
 from durable_nb.history import Inputs, Record
 from durable_nb.model import Delta, Json
@@ -108,11 +109,15 @@ def after(
     whole = found.access.seeds or late.seeds or any(r in request.source for r in _STREAM_READERS)
     streams = {name for name in found.process if name in STREAMS and (whole or name in delta.process)}
     binds, stores = found.access.binds | late.binds, found.access.stores | late.stores
-    kept = {name for name in stores - binds - delta.names.keys() if name in found.versions}
-    namespace = engine.shell.namespace
+    same = {
+        name
+        for name in (binds | stores) & found.versions.keys()
+        if name not in delta.names or ((now := delta.names[name]) is not None and now.version == found.versions[name])
+    }
+    kept = same - binds
     effects: dict[str, Json] = {
-        "written": sorted(n for n in binds & found.versions.keys() if n in namespace and n not in delta.names),
-        "removed": sorted(n for n in binds if n not in namespace and delta.names.get(n, n) is not None),
+        "written": sorted(same & binds),
+        "removed": sorted(n for n in binds - found.versions.keys() if n not in engine.shell.namespace),
         "unsaved_made": sorted({u.name for u in delta.unsaved} & stores),
     }
     process = {n: d for n, d in found.process.items() if n in streams or n not in NOT_INPUTS}
@@ -211,7 +216,7 @@ class Present:
         engine = self.engine
         place = engine.replay.names.get(name)
         if place is not None:
-            if place.version == version:
+            if place.version == version or self._equal_digests(name, place, record):
                 return None
             return f"`{name}` is another version ({_of(place.version)}, was {version})"
         now = version_now(engine, name)
@@ -225,6 +230,14 @@ class Present:
         if (text := engine.capture.same(base, engine.workflow.read_group, [name])) is None:
             return None
         return f"`{name}` changed: {text} (now {self._origin(name)}, was {version})"
+
+    def _equal_digests(self, name: str, place: Place, record: Record) -> bool:
+        """Do two stored versions have the same content by their fingerprints, which only prove equality?"""
+        if place.version is None or record.inputs.base is None:
+            return False
+        manifest = self.engine.workflow.manifest
+        one, other = (manifest(c).names.get(name) for c in (place.checkpoint_id, record.inputs.base))
+        return one is not None and other is not None and bool(one.digest) and one.digest == other.digest
 
     def _origin(self, name: str) -> str:
         head = self.engine.head

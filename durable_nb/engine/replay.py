@@ -32,6 +32,7 @@ class Replay:
 
     names: dict[str, Place] = field(default_factory=dict)
     process: dict[str, Place] = field(default_factory=dict)
+    last_seq: int = 0  # the attempt that was reused last: Run All meets what came after it next
 
     def __bool__(self) -> bool:
         return bool(self.names or self.process)
@@ -42,6 +43,7 @@ class Replay:
 
     def take(self, record: Record, after: Manifest) -> None:
         """Note what the record's attempt left behind."""
+        self.last_seq = record.seq
         for name in record.changed:
             if (variable := after.names.get(name)) is not None:
                 self.names[name] = Place(version=variable.version, checkpoint_id=record.checkpoint_id, seq=record.seq)

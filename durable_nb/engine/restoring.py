@@ -155,6 +155,7 @@ def settle(engine: Engine) -> None:
             if component not in process and entry and entry["digest"] == place.version:
                 process[component] = entry
         if wanted:
+            wanted += _made_of(engine, manifest, wanted)
             part = engine.capture.stage(manifest, engine.workflow.read_group, wanted)
             _refuse_incomplete(part, wanted)
             staged.append(part)
@@ -169,6 +170,30 @@ def settle(engine: Engine) -> None:
     processes.restore(engine, process, only=(process.keys() | untouched) - processes.EARLY)
     replay.clear()
     _commit_kept(engine, found, deleted, process, reason="replay")
+
+
+def _made_of(engine: Engine, manifest: Manifest, wanted: Sequence[str]) -> list[str]:
+    """Return the names that stay at their version but hold on to a definition among `wanted`, by name.
+
+    An instance is stored as «of the class C»: if C is loaded anew, it has to become one of the new C, as it was.
+    """
+    live = engine.head.names if engine.head else {}
+    replaced, more = set(wanted), list[str]()
+    groups = [group for group in manifest.groups.values() if group.deps and replaced.isdisjoint(group.names)]
+    while True:
+        found = [
+            group
+            for group in groups
+            if not replaced.isdisjoint(group.deps)
+            and replaced.isdisjoint(group.names)
+            and all(n in live and live[n].version == manifest.names[n].version for n in group.names)
+            and len({live[n].group_id for n in group.names}) == 1
+        ]
+        if not found:
+            return more
+        for group in found:
+            replaced.update(group.names)
+            more.extend(n for n in group.names if n not in engine.replay.names)
 
 
 def _refuse_incomplete(staged: Staged, wanted: Sequence[str]) -> None:
@@ -246,6 +271,7 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live
     engine.shell.namespace.update(mine)
     lost = processes.restore(engine, manifest.process, only={*engine.process.names(), GUI} - processes.EARLY)
     engine.replay.clear()
+    engine.replay.last_seq = 0
     engine.head = manifest
     engine.adopt(manifest, [n for n in staged.values if n in manifest.names and n not in mine])
     engine.attached_process = _live_digests(engine)

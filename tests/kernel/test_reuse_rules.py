@@ -193,6 +193,15 @@ def test_rule_3_two_cells_with_the_same_code(lives: Lives) -> None:
     assert lives.value("[xs, n]") == [[0, 1], 2]
 
 
+def test_rule_3_equal_cells_without_inputs_are_told_apart_by_their_place(lives: Lives) -> None:
+    """Two cells `i = []` without ids stand for their own places, so that what reads `i` between them is skipped too."""
+    cells = ["i = []", "i.append(1)\nfirst = list(i)", "i = []", "i.append(2)\nsecond = list(i)"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True] * 4
+    assert lives.value("[first, second, i]") == [[1], [2], [2]]
+
+
 def test_rule_3_an_edited_cell_in_the_middle_sees_the_state_before_it(lives: Lives) -> None:
     """A changed cell runs on the state that the cells above it left, not on what came after it in the last life."""
     lives.run("xs = [1]", "xs.append(2)", "xs.append(3)")
