@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import importlib
 import logging
 import os
 import re
@@ -166,7 +167,6 @@ def _cached_property(obj: Any) -> tuple[Any, ...]:
 
 
 def _make_attribute(module: str, name: str) -> Any:
-    import importlib
 
     return getattr(importlib.import_module(module), name)
 
