@@ -6,7 +6,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-# One recipe at a time: tests that measure time share the machine with nothing of ours.
+# One recipe at a time: the tests use the cores of a small machine already.
 .NOTPARALLEL:
 
 VENV := .venv
@@ -44,8 +44,7 @@ demo: $(STAMPS)/demo
 	$(BIN)/durable-nb demo notebooks/quickstart.ipynb
 
 test: lint types $(STAMPS)/dev
-	$(PYTEST) $(SHORT) $(SPREAD) --ignore=tests/kernel --ignore=tests/benchmarks tests
-	$(PYTEST) $(SHORT) tests/kernel
+	$(PYTEST) $(SHORT) $(SPREAD) --ignore=tests/benchmarks tests
 	$(MAKE) notebooks
 
 lint: $(STAMPS)/dev
@@ -60,11 +59,8 @@ types: $(STAMPS)/dev
 unit: $(STAMPS)/dev
 	$(PYTEST) $(SHORT) $(SPREAD) $(call DIRS,unit contract zoo)
 
-property faults compat: $(STAMPS)/dev
+property faults compat kernel: $(STAMPS)/dev
 	$(PYTEST) $(SHORT) $(SPREAD) $(call DIRS,$@)
-
-kernel: $(STAMPS)/dev
-	$(PYTEST) $(SHORT) tests/kernel
 
 # Each notebook gets data of its own in a fresh folder; otherwise a second run would continue the first and skip.
 notebooks: $(STAMPS)/dev
@@ -76,10 +72,10 @@ notebooks: $(STAMPS)/dev
 	done
 
 bench: $(STAMPS)/dev
-	for file in tests/benchmarks/bench_*.py; do $(BIN)/python "$$file"; done
+	$(BIN)/python tests/benchmarks/run.py
 
 nightly: lint types $(STAMPS)/dev
-	NIGHTLY=1 $(PYTEST) -m "" --timeout 3600 --ignore=tests/benchmarks tests
+	$(PYTEST) -m "" --timeout 3600 --ignore=tests/benchmarks tests
 	$(MAKE) notebooks
 
 clean:
