@@ -337,7 +337,7 @@ def _activity_ended(state: State, event: Event) -> None:
 
 def _record(state: State, event: Event, attempt: Attempt) -> None:
     payload = event.payload
-    made = set(payload.get("unsaved_new", ()))
+    made = {*payload.get("unsaved_new", ()), *payload.get("unsaved_made", ())}
     record = Record(
         event_id=event.event_id,
         seq=event.seq,
@@ -349,8 +349,8 @@ def _record(state: State, event: Event, attempt: Attempt) -> None:
         code_hash=attempt.code_hash,
         checkpoint_id=payload["checkpoint"]["id"],
         inputs=Inputs.from_json(payload.get("inputs", {})),
-        changed=tuple(item["name"] for item in payload.get("changed", ())),
-        deleted=tuple(payload.get("deleted", ())),
+        changed=(*(item["name"] for item in payload.get("changed", ())), *payload.get("written", ())),
+        deleted=(*payload.get("deleted", ()), *payload.get("removed", ())),
         process_changed=tuple(payload.get("process_changed", ())),
         unsaved=tuple((u["name"], u["reason"]) for u in payload.get("unsaved", ()) if u["name"] in made),
         setup=bool(payload.get("setup", False)),

@@ -27,17 +27,21 @@ class Access:
     """The inputs and effects of one cell.
 
     `reads` holds every name whose value may matter, also a name that the namespace does not have (it may be absent on
-    purpose, see `handles_absence`). `Out[3]`, `Out[*]` and `In[*]` stand for IPython's history.
+    purpose, see `handles_absence`). `Out[3]`, `Out[*]` and `In[*]` stand for IPython's history. `binds` holds the names
+    that a cell which runs to its end has certainly bound or deleted, `stores` also those that it may have, itself or in
+    a function that it can reach. `seeds`: it may set a random stream.
     """
 
     reads: frozenset[str]
     stores: frozenset[str]
+    binds: frozenset[str]
     everything: bool
     why_everything: str
     handles_absence: bool
     modules: tuple[str, ...]
     unknown_inputs: tuple[str, ...]
     outside_effects: tuple[str, ...]
+    seeds: bool = False
 
 
 def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, raw_source: str = "") -> Access:
@@ -53,13 +57,15 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
     why = use.everything[0] if use.everything else ""
     return Access(
         reads=frozenset(history_name(n) or n for n in use.loads | use.text),
-        stores=frozenset(cell.stores),
+        stores=frozenset(cell.stores | use.writes),
+        binds=frozenset(cell.known & cell.stores),
         everything=bool(why),
         why_everything=why,
         handles_absence=use.absence,
         modules=with_imports(use.modules) if use.modules else (),
         unknown_inputs=tuple(sorted(use.unknown)),
         outside_effects=tuple(dict.fromkeys(use.effects)),
+        seeds=use.seeds,
     )
 
 

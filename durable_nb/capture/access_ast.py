@@ -11,7 +11,14 @@ import builtins
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from durable_nb.capture.access_rules import EVERYTHING_NAMES, IDENTIFIER, SHELL_NAMES, SWALLOWING_CONTEXTS, history_name
+from durable_nb.capture.access_rules import (
+    EVERYTHING_NAMES,
+    IDENTIFIER,
+    SHELL_NAMES,
+    SWALLOWING_CONTEXTS,
+    history_name,
+    sets_stream,
+)
 
 __all__ = ["Flow", "Use"]
 
@@ -34,6 +41,8 @@ class Use:
     modules: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
     effects: list[str] = field(default_factory=list)
+    writes: set[str] = field(default_factory=set)  # globals bound by functions that can be reached
+    seeds: bool = False
 
     def add(self, other: Use, known: set[str]) -> None:
         """Take over what `other` does, except reads of names that were certainly bound by then."""
@@ -44,6 +53,8 @@ class Use:
         self.modules |= other.modules
         self.unknown |= other.unknown
         self.effects += other.effects
+        self.writes |= other.writes
+        self.seeds |= other.seeds
 
 
 @dataclass(slots=True)
@@ -190,6 +201,7 @@ class Flow(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
+            self.use.seeds |= sets_stream(node.id)
             self.load(node.id)
         elif not any(s.is_comprehension and node.id in s.names for s in self._scopes):
             self.store(node.id)

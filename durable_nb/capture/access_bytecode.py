@@ -37,6 +37,7 @@ class CodeFacts:
     imports: frozenset[str]
     attributes: frozenset[tuple[str, ...]]
     changed: frozenset[tuple[str, ...]]
+    seeds: bool
 
 
 def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
@@ -80,9 +81,11 @@ class _Reader:
         self.imports: set[str] = set()
         self.attributes: set[tuple[str, ...]] = set()
         self.changed: set[tuple[str, ...]] = set()
+        self.seeds = False
 
     def read(self, code: CodeType) -> None:
         steps = list(_instructions(code))
+        self.seeds |= any(map(rules.sets_stream, code.co_names))
         chain: tuple[str, ...] = ()
         before: tuple[str, ...] = ()
         for position, (operation, argument) in enumerate(steps):
@@ -165,4 +168,5 @@ def code_facts(code: CodeType) -> CodeFacts:
         imports=frozenset(reader.imports),
         attributes=frozenset(reader.attributes),
         changed=frozenset(reader.changed),
+        seeds=reader.seeds,
     )

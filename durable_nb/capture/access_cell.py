@@ -133,6 +133,7 @@ class Cell(Flow):
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802
+        self.use.seeds |= rules.sets_stream(node.attr)
         root = node.value.id if isinstance(node.value, ast.Name) else ""
         if node.attr in rules.EVERYTHING_ATTRIBUTES:
             self.use.everything.append(f".{node.attr} may read any name")

@@ -209,6 +209,7 @@ class Reach:
     def _facts(self, code: types.CodeType) -> CodeFacts:
         if id(code) not in self._codes:
             self._codes[id(code)] = code_facts(code)
+            self._use.seeds |= self._codes[id(code)].seeds
         return self._codes[id(code)]
 
     def _code(self, code: types.CodeType) -> None:
@@ -218,6 +219,7 @@ class Reach:
         if facts.everything:
             self._use.everything.append(facts.everything)
         self._use.absence |= facts.absence
+        self._use.writes |= facts.writes
         for module in facts.imports:
             self._module(module)
         for name in facts.loads:

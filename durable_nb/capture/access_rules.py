@@ -29,6 +29,7 @@ __all__ = [
     "UNSEEN_MODULES",
     "history_name",
     "is_process_state",
+    "sets_stream",
 ]
 
 IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
@@ -96,7 +97,7 @@ EFFECT_CALLS: Final = frozenset(
 PROCESS_STATE: Final = frozenset(
     {
         "sys.modules", "sys.path", "sys.argv", "os.environ", "os.environb", "matplotlib.rcParams", "pandas.options",
-        "matplotlib.pyplot.rcParams", "decimal.getcontext()",
+        "matplotlib.pyplot.rcParams", "decimal.getcontext()", "_decimal.getcontext()",
     }
 )  # fmt: skip
 SWALLOWING_CONTEXTS: Final = frozenset({"suppress", "raises", "ExitStack", "AsyncExitStack", "assertRaises", "warns"})
@@ -131,6 +132,11 @@ SQL_MAGICS: Final = frozenset({"sql", "sqlcmd", "sqlplot", "duckdb", "durable_sq
 def is_process_state(dotted: str) -> bool:
     """Tell whether `module.attribute…` lies in process state that is restored like a variable."""
     return any(dotted == state or dotted.startswith((state + ".", state + "[")) for state in PROCESS_STATE)
+
+
+def sets_stream(name: str) -> bool:
+    """Tell whether a function of that name may set a random stream, whatever state the stream is in before."""
+    return "seed" in name.lower() or name in ("setstate", "set_state", "set_rng_state", "bit_generator")
 
 
 def history_name(name: str) -> str | None:

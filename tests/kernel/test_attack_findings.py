@@ -1,0 +1,88 @@
+"""Programs that once came back wrong without a word, each reduced to the cells that show it.
+
+Every test runs real kernels: a life, a SIGKILL, the next life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from durable_nb.testing.lives import Lives, skipped
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Iterator[Lives]:
+    """A notebook whose every cell is durable."""
+    with Lives(tmp_path) as started:
+        yield started
+
+
+def test_a_cell_run_twice_still_writes_its_name(lives: Lives) -> None:
+    """The second run of `x = 2` changes nothing, and yet a skip of the cell leaves x at 2."""
+    lives.run("x = 1", "x = 2", "x = 2")
+    lives.kill()
+    assert lives.run_all(["x = 1", "x = 2", "y = x + 10"]) == [True, True, False]
+    assert lives.value("[x, y]") == [2, 12]
+
+
+def test_a_seed_set_twice_is_still_set(lives: Lives) -> None:
+    """A seed that found its stream at the seed already is not taken for a cell without effect."""
+    cells = ["import random", "random.seed(7)", "a = random.random()", "b = random.random()"]
+    lives.run(cells[0], cells[1], cells[1], cells[2], cells[3])
+    plain = lives.value("[a, b]")
+    lives.kill()
+    lives.run_all([*cells[:3], "c = random.random()"])
+    assert lives.value("[a, c]") == plain
+
+
+def test_a_branch_that_wrote_nothing_new_is_looked_at_again(lives: Lives) -> None:
+    """A cell that may have written a name and left it as it was runs when the name is another one now."""
+    cell = "if ready:\n    x = 2"
+    lives.run("ready = True", "x = 2", cell)
+    lives.kill()
+    assert lives.run_all(["ready = True", "x = 1", cell]) == [True, False, False]
+    assert lives.value("x") == 2
+
+
+def test_a_function_that_wrote_a_global_with_equal_content(lives: Lives) -> None:
+    """A global that a called function binds counts, although it had that content before."""
+    cells = ["def init():\n    global x\n    x = 2", "x = 2", "init()"]
+    lives.run(*cells)
+    lives.kill()
+    lives.run_all([cells[0], "x = 1", "init()"])
+    assert lives.value("x") == 2
+
+
+def test_a_deletion_of_a_name_that_the_cell_made_itself(lives: Lives) -> None:
+    """A helper name that a cell makes and deletes is gone after a skip, whoever had made it before."""
+    cell = "tmp = 5\ny = tmp + 1\ndel tmp"
+    lives.run(cell)
+    lives.kill()
+    lives.run("tmp = 1")
+    assert skipped(lives.run(cell))
+    lives.run("z = 0")
+    assert lives.value("'tmp' in globals()") is False
+
+
+def test_what_cannot_be_saved_is_made_again_although_it_was_made_twice(lives: Lives) -> None:
+    """A cell that made an open file twice is not skipped for its second run."""
+    cell = "handle = open('log.txt', 'w')"
+    lives.run(cell, cell)
+    lives.kill()
+    assert not skipped(lives.run(cell))
+    assert lives.value("handle.closed") is False
+
+
+def test_instances_follow_their_class_back(lives: Lives) -> None:
+    """After an edit and its undoing, an instance that stayed equal belongs to the class that the name stands for."""
+    first = ["k = 0", "class C:\n    shared = k", "a = C()"]
+    lives.run(*first)
+    lives.kill()
+    lives.run_all(["k = 1", *first[1:]])
+    lives.kill()
+    assert lives.run_all(first) == [True, True, True]
+    lives.run("found = [isinstance(a, C), a.shared]")
+    assert lives.value("found") == [True, 0]
