@@ -1,7 +1,7 @@
 # Every target sets itself up: a virtual environment in .venv, the packages of pyproject.toml, nothing else.
 #   make demo     a crash shown and survived            make test     lint, types, all tests, the notebooks
 #   make nightly  the long forms of the tests           make bench    figures, no pass or fail
-# Another Python than the first of python3.13 … python3: PYTHON=python3.12 make test
+# Another Python than python3: PYTHON=python3.12 make test
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest
 SPREAD := -n $(WORKERS) --dist loadfile
 SHORT := -m "not nightly"
 DIRS = $(wildcard $(addprefix tests/,$(1)))
-FIND_PYTHON = for p in "$${PYTHON:-}" python3.13 python3.12 python3.11 python3; do \
+FIND_PYTHON = for p in "$${PYTHON:-}" python3 python3.13 python3.12 python3.11; do \
 	  if [ -n "$$p" ] && "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo "$$p"; exit 0; fi; \
 	done; echo "durable_nb needs Python 3.11 or newer: PYTHON=/path/to/python make …" >&2; exit 1
 

@@ -22,8 +22,8 @@ MAX_LINES = 450
 LAYERS = (
     ("errors",),
     ("model",),
-    ("reuse",),
     ("history", "retry", "config", "ports", "clock", "resources"),
+    ("reuse",),
     ("capture", "store", "projection"),
     ("activities",),
     ("engine",),
