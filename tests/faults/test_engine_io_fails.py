@@ -20,6 +20,7 @@ FINAL = {"xs": [1, 1], "alias": [1, 1], "ys": {"xs": [1, 1]}}
 
 
 def values(bench: Workbench) -> dict[str, object]:
+    """Return the variables that the scenario makes."""
     return {n: v for n, v in bench.namespace.items() if n in (*FINAL, "big")}
 
 

@@ -97,6 +97,7 @@ class Notebook:
 
 
 def survive(tmp_path: Path, instants: int) -> None:
+    """Kill the kernel at random instants; after each, everything acknowledged is there."""
     seed = int(os.environ.get("DURABLE_NB_TEST_SEED", random.SystemRandom().randrange(10**6)))
     print(f"seed {seed}")
     rng = random.Random(seed)

@@ -33,6 +33,7 @@ def event(seq: int, kind: str, payload: Mapping[str, Json] | None = None, **more
 
 
 def started(seq: int, activity: str = "a", code: str = "h", kernel: str = "k1") -> Event:
+    """Return the start of an attempt."""
     payload = {"name": activity, "source": "x", "code_hash": code, "execution_count": seq, "cell_id": f"id-{activity}"}
     return event(seq, "ActivityStarted", payload, activity_id=activity, attempt=1, kernel_id=kernel)
 
@@ -40,6 +41,7 @@ def started(seq: int, activity: str = "a", code: str = "h", kernel: str = "k1") 
 def completed(
     seq: int, of: int, activity: str = "a", checkpoint: str = "c1", kernel: str = "k1", **inputs: Any
 ) -> Event:
+    """Return the end of the attempt that event `of` began."""
     payload = {
         "checkpoint": {"id": checkpoint},
         "changed": [{"name": "x", "type": "int", "size_bytes": 1, "version": checkpoint}],
@@ -52,6 +54,7 @@ def completed(
 
 
 def base(*events: Event) -> State:
+    """Fold the events after those of a run and a kernel."""
     return fold([event(1, "RunStarted", {"reason": "first"}), event(2, "KernelAttached", {"pid": 7}), *events])
 
 
@@ -62,31 +65,40 @@ class ByHand:
         self.differing, self.there, self._key = differing, there, key
 
     def name_differs(self, name: str, version: str, record: Record) -> str | None:
+        """Answer by the list."""
         return f"{name} differs" if name in self.differing else None
 
     def present(self, name: str) -> bool:
+        """Answer by the list."""
         return name in self.there
 
     def is_builtin(self, name: str) -> bool:
+        """Know one builtin."""
         return name == "sum"
 
     def process_differs(self, component: str, digest: str, unset: bool) -> str | None:
+        """Answer by the list."""
         return f"{component} differs" if component in self.differing else None
 
     def file_differs(self, mark: Json) -> str | None:
+        """Answer by the list."""
         return "file differs" if "file" in self.differing else None
 
     def depends_differs(self, depends: Mapping[str, str]) -> str | None:
+        """Find no difference."""
         return None
 
     def module_differs(self, module: str, digest: str) -> str | None:
+        """Answer by the list."""
         return "module differs" if module in self.differing else None
 
     def key(self) -> str:
+        """Return the given key."""
         return self._key
 
 
 def record(**inputs: Any) -> Record:
+    """Return the record of a finished attempt with these inputs."""
     state = base(started(3), completed(4, 3, **inputs))
     assert state.run is not None
     return state.run.records[0]

@@ -198,6 +198,7 @@ def test_asyncio_tasks_futures_and_loops_are_refused_and_locks_come_back() -> No
     """What needs the lost loop says so."""
 
     async def main() -> tuple[str, str, str, Any]:
+        """Return what the refusals say, and what became of a lock."""
         task = asyncio.create_task(asyncio.sleep(0))
         loop = asyncio.get_running_loop()
         future = loop.create_future()
