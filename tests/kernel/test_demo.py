@@ -141,9 +141,10 @@ def differing() -> list[tuple[object, object]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("pair", differing(), ids=repr)
-def test_different_values_have_different_fingerprints(pair: tuple[object, object]) -> None:
+@pytest.mark.parametrize("at", range(len(differing())))
+def test_different_values_have_different_fingerprints(at: int) -> None:
     """A difference in type, content, order or sharing shows in the fingerprint."""
+    pair = differing()[at]
     one, other = (fingerprints({"x": value})["x"] for value in pair)
     assert one != other
 

@@ -128,7 +128,7 @@ def test_rule_2_restore_after_a_restart_continues_the_previous_run(lives: Lives)
 
 
 def test_rule_2_a_restart_that_had_to_kill_a_stubborn_cell_is_a_restart(lives: Lives) -> None:
-    """A cell that swallows the interrupt makes the front end kill the kernel; it is the person's restart all the same."""
+    """A cell that swallows the interrupt makes the front end kill the kernel; it is a person's restart all the same."""
     lives.run("x = 41")
     stubborn = (
         "import time\nprint('in it', flush=True)\nend = time.time() + 60\n"
@@ -511,13 +511,25 @@ def test_rule_25_inline_figures_are_recorded(lives: Lives) -> None:
     assert again == first
 
 
-def test_setup_cells_always_run(lives: Lives) -> None:
-    """A `--setup` cell runs in every life, so that connections are there."""
-    cell = "%%durable --setup\nimport sqlite3\ncon = sqlite3.connect(':memory:')"
-    lives.run(cell)
-    lives.kill()
+def test_setup_cells_run_again_by_themselves_on_restore(lives: Lives) -> None:
+    """A `--setup` cell runs when the namespace comes back, so that connections are there, and is never skipped."""
+    cell = "%%durable connect --setup\nimport sqlite3\ncon = sqlite3.connect(':memory:')"
+    lives.run("path = ':memory:'", cell, "n = con.execute('select 7').fetchone()[0]")
+    line = lives.kill()
+    assert "«connect»" in line
+    assert "`con`" not in line
+    assert lives.value("[con.execute('select 1').fetchone()[0], n]") == [1, 7]
     assert not skipped(lives.run(cell))
-    assert lives.value("con.execute('select 1').fetchone()[0]") == 1
+
+
+def test_a_failing_setup_cell_is_told_and_costs_nothing_else(lives: Lives) -> None:
+    """When a `--setup` cell fails on restore one line says so, and the variables are back."""
+    (lives.folder / "flag").write_text("")
+    lives.run("x = 1", "%%durable open --setup\nhandle = open('flag').name")
+    (lives.folder / "flag").unlink()
+    line = lives.kill()
+    assert "«open»: FileNotFoundError" in line
+    assert lives.value("x") == 1
 
 
 def test_a_cell_that_made_an_unsavable_name_runs_again(lives: Lives) -> None:
