@@ -18,11 +18,12 @@ from durable_nb.errors import DurableError, UsageError
 from durable_nb.history import fold
 from durable_nb.store.process_identity import this_process
 from durable_nb.store.workflow import Workflow
-from durable_nb.verbs import VERBS, Context, Report, run
-from durable_nb.verbs.arguments import FLAGS, usage
+from durable_nb.verbs import Context, Report, check, help_on, run
+from durable_nb.verbs.arguments import FLAGS
 from durable_nb.verbs.checks import run_checks
 from durable_nb.verbs.opening import (
     FOLDER,
+    history_folder,
     locate,
     new_run_id,
     only_workflow,
@@ -34,6 +35,9 @@ from durable_nb.verbs.trusting import accept, key_path_of
 __all__ = ["main"]
 
 OK, SAYS_NO, USAGE, NOT_POSSIBLE = 0, 1, 2, 3
+COMMAND = "durable-nb"
+# These are about all notebooks of a folder; the others need to know which one.
+_OF_FOLDER = frozenset({"list", "sql", "verify", "gc", "doctor"})
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,36 +45,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     if words[:1] == ["durable"]:
         words = words[1:]  # `jupyter durable VERB` hands its own word on
-    if not words or words[0] in ("-h", "--help", "help"):
-        print(_help())
-        return OK
-    if words[0] in ("-V", "--version"):
+    if words[:1] and words[0] in ("-V", "--version"):
         print(__version__)
         return OK
     as_json = "--json" in words
     words = [word for word in words if word != "--json"]
     try:
-        report = _demo(words[1:]) if words[0] == "demo" else _run(words[0], words[1:])
+        report = _answer(words[0], words[1:]) if words else _help()
+        _show(report.to_json() if as_json else repr(report))
     except UsageError as error:
         print(f"durable-nb: {error}", file=sys.stderr)
         return USAGE
     except (DurableError, OSError) as error:
         print(f"durable-nb: {error}", file=sys.stderr)
         return NOT_POSSIBLE
-    print(report.to_json() if as_json else repr(report))
     return OK if report.ok else SAYS_NO
 
 
-def _help() -> str:
-    lines = ["usage: durable-nb VERB [NOTEBOOK or FOLDER] [arguments] [--json]", "", "verbs:"]
-    for name, action in VERBS.items():
-        lines.append(f"  {usage(name).removesuffix(' [--json]'):46} {(action.__doc__ or '').splitlines()[0]}")
-    return "\n".join(lines)
+def _show(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        # Whoever read this has enough (`| head`); what is left in the buffer must not complain at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _answer(verb: str, words: list[str]) -> Report:
+    told = help_on(verb, words, COMMAND)
+    if told is not None:
+        return told if words else _help()
+    return _demo(words) if verb == "demo" else _run(verb, words)
+
+
+def _help() -> Report:
+    told = help_on("help", (), COMMAND)
+    assert told is not None
+    usage = f"usage: {COMMAND} VERB [NOTEBOOK or FOLDER] [arguments] [--json]"
+    return Report(lines=[usage, "", "verbs:", *told.lines], data=told.data)
 
 
 def _demo(words: Sequence[str]) -> Report:
     from durable_nb.kernel.demo import demo
 
+    check("demo", words)
     return demo(words)
 
 
@@ -78,32 +95,33 @@ def _run(verb: str, words: list[str]) -> Report:
     clock = SystemClock()
     settings = Settings.from_environment(os.environ)
     target, rest = _target(verb, words)
+    check(verb, rest)
     place = locate(settings, notebook=target if target.endswith(".ipynb") else "", cwd=_folder(target))
-    if verb == "trust" and not rest:
-        rest = [str(place.folder)]
-    repository = open_repository(settings, place.folder, clock=clock, create=False, trust="--trust" in rest)
     if verb == "trust":
         # The history may be unreadable until it is trusted, so nothing of it is opened here.
-        count = accept(settings, place.folder)
-        line = f"{count} objects in {place.folder} are trusted from now on." if count else "It was trusted already."
-        return Report(lines=[line], data={"folder": str(place.folder), "accepted": count})
-    workflow_id = only_workflow(repository, place.workflow_id if place.named else None)
-    workflow = repository.workflow(workflow_id, kernel_id="command", owner=None)
+        return _trust(settings, history_folder(Path(rest[0]).expanduser()) if rest else place.folder)
+    repository = open_repository(settings, place.folder, clock=clock, create=False, trust="--trust" in rest)
+    workflow = None
+    of_folder = verb in _OF_FOLDER
+    if place.named or not of_folder:
+        workflow_id = only_workflow(repository, place.workflow_id if place.named else None)
+        # A damaged or foreign history must not keep `verify` and `list` from telling so.
+        workflow = None if of_folder else repository.workflow(workflow_id, kernel_id="command", owner=None)
 
     def take_lease() -> Workflow:
         owner = this_process("command", clock)
-        return repository.workflow(workflow_id, kernel_id="command", owner=owner)
+        return repository.workflow(context.workflow.workflow_id, kernel_id="command", owner=owner)
 
     context = Context(
         folder=place.folder,
         repository=repository,
-        workflow=workflow,
-        state=fold(workflow.events()),
+        opened=workflow,
+        state=fold(workflow.events() if workflow is not None else ()),
         clock=clock,
         settings=settings,
         projection=open_projection(repository, place.folder, workflow),
         engine=None,
-        prefix="durable-nb",
+        prefix=COMMAND,
         take_lease=take_lease,
         new_run_id=lambda: new_run_id(clock),
         trust=lambda folder: accept(settings, folder),
@@ -113,14 +131,33 @@ def _run(verb: str, words: list[str]) -> Report:
     return run(verb, rest, context)
 
 
+def _trust(settings: Settings, folder: Path) -> Report:
+    folder = history_folder(folder)
+    count = accept(settings, folder)
+    line = f"{count} objects in {folder} are trusted from now on." if count else f"{folder} was trusted already."
+    return Report(lines=[line], data={"folder": str(folder), "accepted": count})
+
+
 def _target(verb: str, words: list[str]) -> tuple[str, list[str]]:
-    """Tell the notebook or folder from the verb's own arguments: it is the first word that is one on disk."""
-    if verb in FLAGS:
+    """Tell the notebook or folder from the verb's own arguments: the first notebook, else the first folder."""
+    for is_one in (_is_notebook, lambda word: _is_folder(word, takes_words=FLAGS.get(verb, ("", 0, {}))[1] > 0)):
         for i, word in enumerate(words):
-            path = Path(word)
-            if word.endswith(".ipynb") or (not word.startswith("--") and path.is_dir()):
+            if is_one(word):
                 return word, words[:i] + words[i + 1 :]
     return "", words
+
+
+def _is_notebook(word: str) -> bool:
+    return word.endswith(".ipynb") and not word.startswith("-")
+
+
+def _is_folder(word: str, *, takes_words: bool) -> bool:
+    # `isdir` takes any text, such as a query, which is no path at all.
+    if word.startswith("-") or not os.path.isdir(word):
+        return False
+    # `why a` means the cell, also where there is a folder `a` that has nothing to do with it.
+    told = os.sep in word or word in (os.curdir, os.pardir) or word == FOLDER
+    return told or not takes_words or os.path.isdir(os.path.join(word, FOLDER))
 
 
 def _folder(target: str) -> Path:

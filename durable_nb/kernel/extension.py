@@ -70,7 +70,7 @@ class Extension:
         return Context(
             folder=self.place.folder,
             repository=self.repository,
-            workflow=self.engine.workflow,
+            opened=self.engine.workflow,
             state=self.engine.state,
             clock=clock,
             settings=self.settings,
@@ -137,6 +137,7 @@ def load(ip: Any) -> None:
     if workflow.writable:
         engine.observers.append(projection.update_in_background)
     interceptor = Interceptor(ip, engine)
+    engine.run_beside = interceptor.run_nested
     extension = Extension(
         shell=shell,
         engine=engine,

@@ -64,11 +64,11 @@ class Table:
     def to_json(self) -> str:
         """Return a JSON array with one object per row: JSON columns as what they hold, times as ISO 8601 in UTC.
 
-        Where two columns have the same name the last one counts.
+        Where several columns have the same name, the second is called NAME_1 and so on.
         """
+        names = _distinct(self.columns)
         rows = [
-            {name: _plain(v, kind) for name, kind, v in zip(self.columns, self.types, row, strict=True)}
-            for row in self.rows
+            {name: _plain(v, kind) for name, kind, v in zip(names, self.types, row, strict=True)} for row in self.rows
         ]
         return json.dumps(rows, ensure_ascii=False, allow_nan=False)
 
@@ -102,6 +102,17 @@ class Table:
         total = len(self.rows)
         word = "row" if total == 1 else "rows"
         return f"({total} {word})" if total <= shown else f"({total} {word}, the first {shown} shown)"
+
+
+def _distinct(columns: tuple[str, ...]) -> list[str]:
+    names: list[str] = []
+    for column in columns:
+        name, n = column, 0
+        while name in names:
+            n += 1
+            name = f"{column}_{n}"
+        names.append(name)
+    return names
 
 
 def _is_number(kind: str) -> bool:

@@ -12,11 +12,11 @@ from types import MappingProxyType
 
 from durable_nb.errors import UsageError
 from durable_nb.verbs import act, look
-from durable_nb.verbs.arguments import Arguments
+from durable_nb.verbs.arguments import Arguments, usage
 from durable_nb.verbs.context import Context
 from durable_nb.verbs.report import Report
 
-__all__ = ["LATER", "VERBS", "Context", "Report", "run"]
+__all__ = ["LATER", "VERBS", "Context", "Report", "check", "help_on", "run"]
 
 Verb = Callable[[Context, Arguments], Report]
 
@@ -48,13 +48,43 @@ LATER = frozenset(
 )
 
 
+_HELP = frozenset({"-h", "--help"})
+
+
+def check(verb: str, args: Sequence[str]) -> Arguments:
+    """Return the arguments of a verb, read; UsageError when the line is wrong, before anything is opened or done."""
+    if verb in VERBS:
+        return Arguments.parse(verb, args)
+    if verb in LATER:
+        raise UsageError(f"`{verb}` comes with a later version of durable_nb; nothing was done.")
+    near = difflib.get_close_matches(verb, [*VERBS, "on", "off", "help"], n=1)
+    meant = f" Did you mean `{near[0]}`?" if near else f" Verbs: {', '.join(VERBS)}."
+    raise UsageError(f"There is no verb `{verb}`; nothing was done.{meant}")
+
+
+def help_on(verb: str, args: Sequence[str], prefix: str) -> Report | None:
+    """Return the help that a line asks for (`help`, `help VERB`, `VERB --help`), or None if it asks for none."""
+    if verb == "help" or verb in _HELP:
+        asked = args[0] if args else ""
+    elif _HELP & set(args[:1] if verb == "sql" else args):
+        asked = verb
+    else:
+        return None
+    if asked:
+        check(asked, ())
+    wanted = [asked] if asked else list(VERBS)
+    shown = {name: (usage(name), (VERBS[name].__doc__ or "").splitlines()[0]) for name in wanted}
+    if len(shown) == 1:
+        lines = [f"usage: {prefix} {line}\n{text}" for line, text in shown.values()]
+    else:
+        width = max(len(line.removesuffix(" [--json]")) for line, _ in shown.values()) + 1
+        lines = [f"  {line.removesuffix(' [--json]'):{width}} {text}" for line, text in shown.values()]
+    return Report(lines=lines, data={name: {"usage": line, "does": text} for name, (line, text) in shown.items()})
+
+
 def run(verb: str, args: Sequence[str], context: Context) -> Report:
     """Carry out one verb; raises UsageError for a wrong line and DurableError for what cannot be done."""
-    action = VERBS.get(verb)
-    if action is None:
-        if verb in LATER:
-            raise UsageError(f"`{verb}` comes with a later version of durable_nb; nothing was done.")
-        near = difflib.get_close_matches(verb, [*VERBS, "on", "off"], n=1)
-        meant = f" Did you mean `{near[0]}`?" if near else ""
-        raise UsageError(f"There is no verb `{verb}`.{meant} Verbs: {', '.join(VERBS)}.")
-    return action(context, Arguments.parse(verb, args))
+    told = help_on(verb, args, context.prefix)
+    if told is not None:
+        return told
+    return VERBS[verb](context, check(verb, args))

@@ -17,7 +17,8 @@ from durable_nb.errors import RepositoryNotFound, UsageError
 from durable_nb.model import CheckpointId, EventDraft
 from durable_nb.verbs.arguments import Arguments
 from durable_nb.verbs.context import Context
-from durable_nb.verbs.report import Report, Table
+from durable_nb.verbs.opening import history_folder
+from durable_nb.verbs.report import Report, Table, counted
 
 __all__ = ["demo", "doctor", "gc", "new", "restore", "trust", "verify"]
 
@@ -159,10 +160,11 @@ def verify(context: Context, args: Arguments) -> Report:
     lost = {checkpoint for problem in found.problems if problem.repaired for checkpoint in problem.checkpoints}
     if engine is not None and engine.writable and engine.head is not None and engine.head.checkpoint_id in lost:
         engine.recapture()
-    verdict = f"{len(found.problems)} problems" if found.problems else "all whole"
+    verdict = counted(len(found.problems), "problem") if found.problems else "all whole"
     lines = [
-        f"{found.workflows} workflows, {found.events} events, {found.checkpoints} checkpoints, {found.chunks} chunks, "
-        f"{size_text(found.size_bytes)} read: {verdict}"
+        f"{counted(found.workflows, 'workflow')}, {counted(found.events, 'event')}, "
+        f"{counted(found.checkpoints, 'checkpoint')}, {counted(found.chunks, 'chunk')}, "
+        f"{size_text(found.size_bytes)} of packs read: {verdict}"
     ]
     rows = [
         (p.object, p.kind, p.detail, ", ".join(p.checkpoints), "set aside" if p.repaired else "")
@@ -197,7 +199,7 @@ def gc(context: Context, args: Arguments) -> Report:
 
 def trust(context: Context, args: Arguments) -> Report:
     """Trust the history in a folder as it is now: it was made with another key, and restoring runs code from it."""
-    folder = Path(args.words[0]).expanduser() if args.words else context.folder
+    folder = history_folder(Path(args.words[0]).expanduser()) if args.words else context.folder
     added = context.trust(folder)
     line = f"{added} objects in {folder} are trusted from now on." if added else f"{folder} was trusted already."
     return Report(lines=[line], data={"folder": str(folder), "accepted": added})

@@ -60,14 +60,16 @@ class Arguments:
         rest = list(args)
         while rest:
             word = rest.pop(0)
-            if not word.startswith("--") or verb == "sql":
+            if verb == "sql" or not word.startswith("-") or word == "-":
                 words.append(word)
                 continue
             name, given, value = word.partition("=")
             if name not in flags:
-                near = difflib.get_close_matches(name, flags, n=1)
+                near = difflib.get_close_matches("--" + name.lstrip("-"), [*flags, "--json"], n=1)
                 meant = f" Did you mean {near[0]}?" if near else ""
                 raise UsageError(f"`{verb}` has no option {name}.{meant} Usage: {usage(verb)}")
+            if given and not flags[name]:
+                raise UsageError(f"{name} takes no value, but {value!r} was given. Usage: {usage(verb)}")
             if flags[name] and not given:
                 if not rest:
                     raise UsageError(f"{name} needs a value. Usage: {usage(verb)}")

@@ -12,6 +12,7 @@ from typing import Any
 
 from durable_nb.config import Settings
 from durable_nb.engine import Engine
+from durable_nb.errors import UsageError
 from durable_nb.history import State
 from durable_nb.ports import Clock
 from durable_nb.projection.duckdb import Projection
@@ -24,11 +25,14 @@ __all__ = ["Context"]
 
 @dataclass(slots=True, kw_only=True)
 class Context:
-    """`engine` is None outside a kernel; `prefix` is what the person types before a verb here."""
+    """`engine` is None outside a kernel; `prefix` is what the person types before a verb here.
+
+    `opened` is None where the verb is about the whole folder and no single notebook is meant.
+    """
 
     folder: Path
     repository: Repository
-    workflow: Workflow
+    opened: Workflow | None
     state: State
     clock: Clock
     settings: Settings
@@ -40,3 +44,10 @@ class Context:
     trust: Callable[[Path], int]
     checks: Callable[[], Mapping[str, Any]]
     demo: Callable[[Sequence[str]], Report]
+
+    @property
+    def workflow(self) -> Workflow:
+        """The workflow that the verb is about."""
+        if self.opened is None:
+            raise UsageError("Which workflow? Name its notebook; `list` tells what there is.")
+        return self.opened

@@ -5,6 +5,8 @@ Each takes a `Context` and `Arguments` and returns a `Report`; nothing on disk o
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -15,7 +17,7 @@ from durable_nb.history import Attempt, Run, State, fold
 from durable_nb.model import Json
 from durable_nb.verbs.arguments import Arguments
 from durable_nb.verbs.context import Context
-from durable_nb.verbs.report import Report, Table
+from durable_nb.verbs.report import Report, Table, counted
 
 __all__ = ["checkpoints", "events", "label", "list_workflows", "sql", "status", "why"]
 
@@ -134,12 +136,16 @@ def _unsaved(context: Context) -> list[dict[str, str]]:
 def why(context: Context, args: Arguments) -> Report:
     """Tell why a cell would be skipped or run: which code or input changed, made by which cell."""
     attempts = _latest(context.state, context.state.run)
+    known = [label(a) for a in attempts]
+    there_are = f"Cells: {', '.join(known)}." if known else "No cell has run in it yet."
     if not args.words:
-        raise UsageError(f"`why` needs a cell: {', '.join(label(a) for a in attempts) or 'none has run yet'}.")
+        raise UsageError(f"`why` needs a cell: its name or its number. {there_are}")
     word = args.words[0].strip("[]")
     found = [a for a in attempts if word in (a.name, a.activity_id, a.cell_id, str(a.execution_count))]
     if not found:
-        raise UsageError(f"No cell {args.words[0]!r} in this run. Cells: {', '.join(label(a) for a in attempts)}.")
+        near = difflib.get_close_matches(word, known, n=1)
+        meant = f" Did you mean {near[0]}?" if near else ""
+        raise UsageError(f"No cell {args.words[0]!r} in this run.{meant} {there_are}")
     attempt = found[-1]
     told = explain(context.engine, context.state, attempt)
     lines = [f"cell {label(attempt)}: {told.headline}", *(f"  · {reason}" for reason in told.reasons)]
@@ -166,7 +172,8 @@ def checkpoints(context: Context, args: Arguments) -> Report:
                      "changed": info.changed, "unsaved": info.unsaved, "stored_bytes": info.stored_bytes,
                      "run_id": info.run_id, "head": info.checkpoint_id == head,
                      "damaged": info.checkpoint_id in state.corrupted})  # fmt: skip
-    lines = [f"{len(rows)} checkpoints of {context.workflow.workflow_id}; `{context.prefix} restore ID` restores one"]
+    count = counted(len(rows), "checkpoint")
+    lines = [f"{count} of {context.workflow.workflow_id}; `{context.prefix} restore ID` restores one"]
     columns = ("checkpoint", "at", "made by", "changed", "unsaved", "stored", "run", "")
     return Report(lines=lines, tables=[Table(columns=columns, rows=rows)], data=data)
 
@@ -177,7 +184,9 @@ def events(context: Context, args: Arguments) -> Report:
     last = args.number("--last", 50)
     rows: list[Sequence[object]] = []
     data: list[Json] = []
+    seen: set[str] = set()
     for event in context.workflow.events():
+        seen.add(event.event_type)
         if wanted and event.event_type.lower() not in wanted:
             continue
         if args.has("--activity") and args.flags["--activity"] not in (event.activity_id, event.payload.get("name")):
@@ -191,8 +200,14 @@ def events(context: Context, args: Arguments) -> Report:
                      "attempt": event.attempt, "kernel_id": event.kernel_id,
                      "payload": {k: v for k, v in event.payload.items() if k not in _BULKY}})  # fmt: skip
     rows, data = rows[-last:] if last else [], data[-last:] if last else []
+    lines = [counted(len(rows), "event")]
+    absent = [word for word in args.words if word.lower() not in {kind.lower() for kind in seen}]
+    if absent:
+        lines.append(
+            f"There is none of type {' or '.join(absent)}; there are {', '.join(sorted(seen)) or 'none at all'}."
+        )
     return Report(
-        lines=[f"{len(rows)} events"],
+        lines=lines,
         tables=[Table(columns=("seq", "at", "event", "activity", "what"), rows=rows)],
         data=data,
     )
@@ -218,8 +233,7 @@ def sql(context: Context, args: Arguments) -> Report:
         raise UsageError('`sql` needs a statement, such as sql "SELECT event_type, count(*) FROM events GROUP BY 1".')
     table = context.projection.query(statement)
     frame = table.to_dataframe()
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
-    return Report(lines=[repr(table)], data=rows, value=table if frame is None else frame)
+    return Report(lines=[repr(table)], data=json.loads(table.to_json()), value=table if frame is None else frame)
 
 
 def list_workflows(context: Context, args: Arguments) -> Report:
@@ -227,9 +241,9 @@ def list_workflows(context: Context, args: Arguments) -> Report:
     rows: list[Sequence[object]] = []
     data: list[Json] = []
     for workflow_id in context.repository.workflow_ids():
-        mine = workflow_id == context.workflow.workflow_id
+        mine = context.opened is not None and workflow_id == context.opened.workflow_id
         try:
-            summary = _workflow_summary(context, workflow_id)
+            summary = _workflow_summary(context, workflow_id, mine)
         except DurableError as error:
             rows.append((workflow_id, "unreadable", "", "", str(error)))
             data.append({"workflow_id": workflow_id, "error": str(error)})
@@ -238,14 +252,14 @@ def list_workflows(context: Context, args: Arguments) -> Report:
         rows.append((workflow_id, head or "", finished, saved, "this one" if mine else ""))
         data.append({"workflow_id": workflow_id, "head": head, "finished": finished, "last_event": saved, "this": mine})
     return Report(
-        lines=[f"{len(rows)} workflows in {context.folder}"],
+        lines=[f"{counted(len(rows), 'workflow')} in {context.folder}"],
         tables=[Table(columns=("workflow", "head", "finished", "last event", ""), rows=rows)],
         data=data,
     )
 
 
-def _workflow_summary(context: Context, workflow_id: str) -> tuple[str | None, int, str]:
-    if workflow_id == context.workflow.workflow_id:
+def _workflow_summary(context: Context, workflow_id: str, mine: bool) -> tuple[str | None, int, str]:
+    if mine:
         state = context.state
     else:
         state = fold(context.repository.workflow(workflow_id, kernel_id="reader", owner=None).events())

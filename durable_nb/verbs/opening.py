@@ -26,6 +26,7 @@ from durable_nb.verbs.trusting import key_path_of, trusted
 __all__ = [
     "Place",
     "all_events",
+    "history_folder",
     "locate",
     "new_run_id",
     "notebook_path",
@@ -56,17 +57,38 @@ def locate(settings: Settings, *, notebook: str, cwd: Path) -> Place:
     path = Path(notebook) if notebook else None
     beside = cwd
     if path is not None:
-        full = path if path.is_absolute() else cwd / path
-        beside = full.parent if full.parent.is_dir() else cwd
+        beside = (cwd / path).parent if (cwd / path).parent.is_dir() else cwd
     folder = Path(settings.dir).expanduser() if settings.dir else beside / FOLDER
     if not folder.is_absolute():
         folder = beside / folder
     if settings.workflow:
         return Place(folder=folder, workflow_id=settings.workflow, named=True)
     if path is not None and path.name:
-        stem = path.name.removesuffix(".ipynb")
-        return Place(folder=folder, workflow_id=stem, named=True)
-    return Place(folder=folder, workflow_id=DEFAULT, named=False)
+        name = _name_in(folder, beside, path.name.removesuffix(".ipynb"))
+        return Place(folder=folder, workflow_id=name, named=True)
+    return Place(folder=folder, workflow_id=_name_in(folder, beside, DEFAULT), named=False)
+
+
+def _name_in(folder: Path, beside: Path, stem: str) -> str:
+    """Return the name of a notebook in `folder`: its own where that lies beside it, else with its path.
+
+    Notebooks of several folders may share one history (DURABLE_NB_DIR), and those of one name must stay apart there.
+    """
+    folder, beside = folder.resolve(), beside.resolve()
+    if folder.is_relative_to(beside):
+        return stem
+    notebook = beside / stem
+    return (notebook.relative_to(folder.parent) if notebook.is_relative_to(folder.parent) else notebook).as_posix()
+
+
+def history_folder(named: Path) -> Path:
+    """Return the folder of the history that a person means by `named`: itself, or the one inside; it must exist."""
+    for folder in (named, named / FOLDER):
+        if (folder / "FORMAT").is_file():
+            return folder
+    raise RepositoryNotFound(
+        f"There is no history in {named}; nothing was changed.", hint="Name the notebook's folder."
+    )
 
 
 def open_repository(settings: Settings, folder: Path, *, clock: Clock, create: bool, trust: bool = False) -> Repository:
@@ -92,7 +114,7 @@ def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock
     """
     names = [place.workflow_id]
     if not place.named:
-        names += [f"{DEFAULT}-{n}" for n in range(2, MAX_DEFAULTS)]
+        names += [f"{place.workflow_id}-{n}" for n in range(2, MAX_DEFAULTS)]
     held: LeaseHeld | None = None
     for name in names:
         try:
@@ -150,7 +172,7 @@ def only_workflow(repository: Repository, wanted: str | None) -> str:
     if len(known) == 1:
         return known[0]
     if not known:
-        raise RepositoryNotFound("Nothing has been recorded here yet.")
+        raise RepositoryNotFound("Nothing has been recorded here yet.", hint="Run a cell with `%%durable` first.")
     raise UsageError(f"Which workflow? Name its notebook, or one of: {', '.join(known)}.")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from durable_nb.model import Json
 
-__all__ = ["Report", "Table"]
+__all__ = ["Report", "Table", "counted"]
 
 WIDTH = 60
 
@@ -56,6 +56,9 @@ class Report:
         return "\n".join([*self.lines, *(table.text() for table in self.tables), *self.after])
 
     def _repr_html_(self) -> str:
+        as_html = getattr(self.value, "_repr_html_", None)
+        if as_html is not None:
+            return str(as_html())
         parts = [f"<div>{html.escape(line)}</div>" for line in self.lines]
         parts += [table.html() for table in self.tables]
         parts += [f"<div>{html.escape(line)}</div>" for line in self.after]
@@ -63,6 +66,11 @@ class Report:
 
     def to_json(self) -> str:
         return json.dumps(self.data, ensure_ascii=False, indent=2, default=str)
+
+
+def counted(number: int, thing: str) -> str:
+    """Return «1 event», «2 events»."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def _short(value: object) -> str:
