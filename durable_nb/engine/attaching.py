@@ -7,6 +7,7 @@ attempts are recorded as lost, and the namespace is back if it was to come back 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from durable_nb.engine import processes
@@ -153,7 +154,30 @@ def continue_run(
         engine.append(engine.draft("RunRecovered", {"checkpoint_id": wanted, "kernel_id": engine.kernel_id}))
     restored = restore_checkpoint(engine, wanted, keep_live=keep_live)
     engine.life_seq = engine.state.last_seq + 1
-    return restored
+    return _run_setups(engine, restored)
+
+
+def _run_setups(engine: Engine, restored: Restored) -> Restored:
+    """Run the `--setup` cells up to the checkpoint again, in their order; the mark says that they may."""
+    run, run_beside = engine.state.run, engine.run_beside
+    if run is None or run_beside is None:
+        return restored
+    limit = engine.state.checkpoints[restored.checkpoint_id].seq
+    latest = {r.code_hash: r for r in run.records if r.setup and r.seq <= limit}
+    sources = {a.checkpoint_id: a for a in engine.state.attempts if a.checkpoint_id}
+    done, failed = [], []
+    for record in sorted(latest.values(), key=lambda r: r.seq):
+        attempt = sources[record.checkpoint_id]
+        label = f"«{attempt.name}»" if attempt.name else f"[{attempt.execution_count}]"
+        try:
+            run_beside(f"{attempt.name} --setup", attempt.source)
+            done.append(label)
+        except Exception as error:  # the user's own error: told in one line, and the restore goes on
+            failed.append(f"{label}: {type(error).__name__}: {error}")
+    if not done and not failed:
+        return restored
+    engine.missing = tuple(u for u in engine.missing if u.name not in engine.shell.namespace)
+    return replace(restored, missing=engine.missing, setups=tuple(done), failed_setups=tuple(failed))
 
 
 def restored_lines(engine: Engine, restored: Restored, story: str) -> list[str]:
@@ -169,6 +193,10 @@ def restored_lines(engine: Engine, restored: Restored, story: str) -> list[str]:
         f"{'is' if names == 1 else 'are'} back ({restored.checkpoint_id}{when}). Run All goes on from there."
     )
     lines = [line]
+    if restored.setups:
+        lines.append(f"durable_nb: --setup cells ran again: {', '.join(restored.setups)}.")
+    if restored.failed_setups:
+        lines.append(f"durable_nb: --setup cells failed, run them yourself: {'; '.join(restored.failed_setups)}.")
     if restored.kept:
         lines.append(
             f"durable_nb: kept as this kernel has defined them, other than in {restored.checkpoint_id}: "

@@ -34,6 +34,8 @@ class Restored:
     names: tuple[str, ...]
     missing: tuple[Unsaved, ...]
     warnings: tuple[str, ...] = ()
+    setups: tuple[str, ...] = ()
+    failed_setups: tuple[str, ...] = ()
     kept: tuple[str, ...] = ()  # live variables that differ from the checkpoint and stayed as this kernel has them
 
 

@@ -84,6 +84,8 @@ class Engine:
     new_run_id: Callable[[], str]
     observers: list[Observer] = field(default_factory=list)
     files: FileReads = field(default_factory=FileReads)
+    # Runs a cell again beside the one that runs now: its option line and its body; raises what the body raises.
+    run_beside: Callable[[str, str], None] | None = None
 
     state: State = field(default_factory=State)
     run_id: str = ""
