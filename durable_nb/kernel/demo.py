@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import resources
 from json import loads
@@ -98,7 +98,7 @@ def _show(cells: Sequence[Cell], text: str, where: str, folder: Path) -> Report:
     _say(f"2. The same notebook in another folder; SIGKILL in the middle of cell {cells[target].name}:")
     with _kernel(died, text) as kernel:
         _run(kernel, cells[:target], Seen(), show=False)
-        _kill(kernel, cells[target], whole.took_s[target] / 2)
+        _kill(kernel, cells[target], whole.took_s[target], _middle_line(whole.outputs[target]))
 
     _say("3. A new kernel, Run All:")
     again = Seen()
@@ -161,10 +161,24 @@ def _victim(cells: Sequence[Cell], took_s: Mapping[int, float]) -> int:
     return max(places, key=lambda i: took_s[i])
 
 
-def _kill(kernel: Kernel, cell: Cell, after_s: float) -> None:
-    kernel.begin(cell.source, cell_id=cell.cell_id)
-    time.sleep(after_s)
-    pid = kernel.pid
+def _middle_line(outputs: Sequence[Json]) -> str:
+    """Return the line in the middle of what a cell prints, empty if it prints less than three."""
+    text = "".join(output[2] for output in outputs if output[:2] == ["stream", "stdout"])
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[(len(lines) - 1) // 2] if len(lines) > 2 else ""
+
+
+def _kill(kernel: Kernel, cell: Cell, took_s: float, middle: str) -> None:
+    """Begin the cell and kill the kernel half-way: when the middle of what it prints is there, else by the clock."""
+    request = kernel.begin(cell.source, cell_id=cell.cell_id)
+    began = time.monotonic()
+    if middle:
+        # A notebook that prints something else this time is killed by the clock, later.
+        with suppress(TimeoutError):
+            kernel.wait_for_text(request, middle, timeout_s=2 * took_s)
+    else:
+        time.sleep(took_s / 2)
+    pid, after_s = kernel.pid, time.monotonic() - began
     kernel.sigkill()
     _say(f"   {cell.name:14} killed after {duration_text(after_s)}: SIGKILL to process {pid}")
 
