@@ -22,8 +22,9 @@ from durable_nb.clock import SystemClock
 from durable_nb.config import Settings
 from durable_nb.engine import Engine
 from durable_nb.engine.attaching import attach
+from durable_nb.errors import DurableError
 from durable_nb.kernel.demo import demo
-from durable_nb.kernel.intercept import Interceptor
+from durable_nb.kernel.intercept import Interceptor, one_line
 from durable_nb.kernel.magics import DurableMagics
 from durable_nb.kernel.shell import IPythonShell
 from durable_nb.model import Json, Owner, Unsaved
@@ -32,7 +33,7 @@ from durable_nb.resources import oom_kills
 from durable_nb.store.process_identity import this_process
 from durable_nb.store.repository import Repository
 from durable_nb.store.workflow import Workflow
-from durable_nb.verbs import VERBS, Context, Report, run
+from durable_nb.verbs import VERBS, Context, Report, run, subjects
 from durable_nb.verbs.checks import run_checks
 from durable_nb.verbs.opening import (
     Place,
@@ -87,6 +88,10 @@ class Extension:
     def run_verb(self, verb: str, arguments: list[str]) -> Report:
         return run(verb, arguments, self.context())
 
+    def subjects(self, verb: str) -> list[str]:
+        """Return what Tab offers behind a verb."""
+        return subjects(self.context(), verb)
+
     def run_sql(self, query: str, save_as: str | None) -> object:
         table = self.projection.query(query)
         frame = table.to_dataframe()
@@ -108,6 +113,13 @@ def load(ip: Any) -> None:
     """Attach durable_nb to the shell; loading it twice changes nothing."""
     if getattr(ip, _ATTRIBUTE, None) is not None:
         return
+    try:
+        _load(ip)
+    except DurableError as error:
+        raise one_line(error) from None
+
+
+def _load(ip: Any) -> None:
     clock = SystemClock()
     settings = Settings.from_environment(os.environ)
     place = locate(settings, notebook=notebook_path(os.environ, ip.user_ns), cwd=Path.cwd())
@@ -147,8 +159,16 @@ def load(ip: Any) -> None:
         place=place,
         settings=settings,
     )
-    magics = DurableMagics(ip, interceptor, verbs=tuple(VERBS), run_verb=extension.run_verb, run_sql=extension.run_sql)
+    magics = DurableMagics(
+        ip,
+        interceptor,
+        verbs=tuple(VERBS),
+        run_verb=extension.run_verb,
+        run_sql=extension.run_sql,
+        subjects=extension.subjects,
+    )
     extension.magics = magics
+    there = set(ip.user_ns)
     try:
         lines = attach(engine, _identity(owner))
     except BaseException:
@@ -157,6 +177,7 @@ def load(ip: Any) -> None:
     interceptor.install()
     magics.register()
     shell.attach()
+    shell.brought(set(ip.user_ns) - there)
     shell.on_shutdown(lambda restart: _note_ending(workflow, restart))
     shell.on_exit(lambda: extension.detach(shell.detach_reason or "exit"))
     setattr(ip, _ATTRIBUTE, extension)

@@ -9,22 +9,23 @@ makes it known to `%lsmagic`, `%%durable?` and Tab, and runs it where IPython ca
 from __future__ import annotations
 
 import json
+import keyword
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, no_var_expand
-from IPython.core.magic_arguments import argument, magic_arguments, parse_argstring
+from IPython.core.magic_arguments import argument, magic_arguments
 from IPython.display import display
 
 from durable_nb.errors import DurableError, UsageError
+from durable_nb.kernel.completing import SWITCHES, Completing
 from durable_nb.kernel.intercept import Interceptor, one_line
-from durable_nb.kernel.options import completions, nearest, split, working_options
+from durable_nb.kernel.options import nearest, split, working_options
 
 __all__ = ["DurableMagics"]
 
 RunVerb = Callable[[str, list[str]], Any]
 RunSql = Callable[[str, str | None], Any]
-_SWITCHES = ("on", "off")
 
 
 def _documented(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -43,32 +44,42 @@ class DurableMagics(Magics):
     """What a person can type; the work is done by the callables it was given.
 
     `run_verb(verb, arguments)` returns an object with a repr and `to_json()`; `run_sql(query, save_as)` returns an
-    object to display and has already put it into the namespace if there is a name to save it as.
+    object to display and has already put it into the namespace if there is a name to save it as. `subjects(verb)` are
+    the words that Tab offers behind a verb.
     """
 
     def __init__(
-        self, shell: Any, interceptor: Interceptor, *, verbs: Sequence[str], run_verb: RunVerb, run_sql: RunSql
+        self,
+        shell: Any,
+        interceptor: Interceptor,
+        *,
+        verbs: Sequence[str],
+        run_verb: RunVerb,
+        run_sql: RunSql,
+        subjects: Callable[[str], Sequence[str]] = lambda verb: (),
     ) -> None:
         super().__init__(shell)
         self._interceptor = interceptor
         self._verbs = tuple(verbs)
         self._run_verb = run_verb
         self._run_sql = run_sql
+        self._completing = Completing(shell, verbs=self._verbs, subjects=subjects)
 
     @no_var_expand
     @line_magic("durable")
     def durable_line(self, line: str) -> None:
         """Act on this notebook: `%durable VERB …`, or make every cell durable: `%durable on`, `%durable off`.
 
-        Every verb takes --json. `%durable` alone is `%durable status`.
+        Every verb takes --json; `%durable help` lists them, `%durable help VERB` tells how to use one. `%durable` alone
+        is `%durable status`.
         """
         __tracebackhide__ = True
         try:
             words = split(line)
             verb, arguments = (words[0], words[1:]) if words else ("status", [])
-            if verb.startswith("--"):
+            if verb == "--json":
                 verb, arguments = "status", words
-            if verb in _SWITCHES:
+            if verb in SWITCHES:
                 self._switch(verb, arguments)
             else:
                 self._act(verb, arguments)
@@ -94,9 +105,9 @@ class DurableMagics(Magics):
         """Query this notebook's history by SQL: table `events` and the views over it."""
         __tracebackhide__ = True
         try:
-            save_as = parse_argstring(self.durable_sql, line).save
-            if save_as is not None and not save_as.isidentifier():
-                raise UsageError(f"--save needs a variable's name, but {save_as!r} is not one. The query did not run.")
+            save_as = _save_as(split(line))
+            if not cell.strip():
+                raise UsageError("%%durable_sql needs a query below its line, such as SELECT * FROM activities.")
             display(self._run_sql(cell, save_as))
         except DurableError as error:
             raise one_line(error) from None
@@ -104,8 +115,7 @@ class DurableMagics(Magics):
     def register(self) -> None:
         """Make the magics and their completion known to the shell."""
         self.shell.register_magics(self)
-        for key in ("%durable", "%%durable"):
-            self.shell.set_hook("complete_command", self._complete, str_key=key)
+        self._completing.install()
 
     def unregister(self) -> None:
         """Take the magics and their completion away again."""
@@ -117,22 +127,17 @@ class DurableMagics(Magics):
                     del manager.magics[kind][name]
         if manager.registry.get(type(self).__name__) is self:
             del manager.registry[type(self).__name__]
-        dispatch = self.shell.strdispatchers.get("complete_command")
-        for key in ("%durable", "%%durable"):
-            if dispatch is not None:
-                dispatch.strs.pop(key, None)
+        self._completing.remove()
 
     def _switch(self, verb: str, arguments: list[str]) -> None:
         if arguments:
-            raise UsageError(f"%durable {verb} takes nothing more, but {' '.join(arguments)!r} was given.")
+            raise UsageError(
+                f"%durable {verb} takes nothing more, but {' '.join(arguments)!r} was given; nothing changed."
+            )
         self._interceptor.every = verb == "on"
         print("Every cell is durable now." if verb == "on" else "Only cells that begin with %%durable are durable now.")
 
     def _act(self, verb: str, arguments: list[str]) -> None:
-        if verb not in self._verbs:
-            guess = nearest(verb, (*self._verbs, *_SWITCHES))
-            advice = f"did you mean {guess}?" if guess else f"the verbs are {', '.join(self._verbs)}, on, off."
-            raise UsageError(f"%durable has no verb {verb!r}; {advice} Nothing was done.")
         as_json = "--json" in arguments
         result = self._run_verb(verb, [word for word in arguments if word != "--json"])
         if as_json:
@@ -141,9 +146,20 @@ class DurableMagics(Magics):
         elif result is not None:
             display(result)
 
-    def _complete(self, completer: Any, event: Any) -> list[str]:
-        if event.command == "%%durable":
-            return completions(event.symbol)
-        first = len(event.line.split()) - bool(event.symbol) == 1
-        words = (*self._verbs, *_SWITCHES) if first else ("--json",)
-        return [word for word in words if word.startswith(event.symbol)]
+
+def _save_as(words: Sequence[str]) -> str | None:
+    """Return the name behind --save in the line of `%%durable_sql`, or None."""
+    name: str | None = None
+    at = iter(words)
+    for word in at:
+        flag, given, value = word.partition("=")
+        if flag != "--save":
+            meant = " Did you mean --save?" if flag.startswith("-") and nearest(flag, ("--save",)) else ""
+            raise UsageError(
+                f"%%durable_sql has no {'option' if flag.startswith('-') else 'argument'} {flag}.{meant} "
+                "Usage: %%durable_sql [--save NAME]. The query did not run."
+            )
+        name = value if given else next(at, "")
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise UsageError(f"--save needs a variable's name, but {name!r} is not one. The query did not run.")
+    return name

@@ -17,7 +17,7 @@ from typing import Any
 from durable_nb.engine.effects import CellOptions
 from durable_nb.errors import UsageError
 
-__all__ = ["OPTIONS", "CellOptions", "Option", "completions", "nearest", "parse", "split", "working_options"]
+__all__ = ["OPTIONS", "CellOptions", "Option", "nearest", "parse", "split", "working_options"]
 
 NOT_RUN = "The cell did not run."
 _NAME = re.compile(r"\w[\w.\-]{0,99}")
@@ -123,11 +123,6 @@ def nearest(word: str, known: Sequence[str]) -> str:
     return found[0] if found else ""
 
 
-def completions(text: str) -> list[str]:
-    """Return the options that begin with `text`, for Tab."""
-    return [option.name for option in working_options() if option.name.startswith(text)]
-
-
 def _name(token: str, earlier: str) -> str:
     if earlier:
         raise UsageError(f"A cell has one name, but {earlier!r} and {token!r} were given.", hint=NOT_RUN)
@@ -142,6 +137,8 @@ def _name(token: str, earlier: str) -> str:
 
 def _unknown(flag: str) -> UsageError:
     names = [option.name for option in working_options()]
+    if flag in ("-h", "--help"):
+        return UsageError("Type %%durable? in a cell of its own for help.", hint=NOT_RUN)
     # The nearest of all options is named even when it is refused: that it comes later is what the person needs to know.
     guess = nearest("--" + flag.lstrip("-").lower(), [option.name for option in OPTIONS])
     advice = f"did you mean {guess}?" if guess else f"the options are {', '.join(names)}."

@@ -13,7 +13,7 @@ import itertools
 import linecache
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from durable_nb.kernel.outputs import replay
@@ -41,6 +41,8 @@ class IPythonShell:
         self._told_sources: set[tuple[str, int]] = set()
         self._pid = os.getpid()
         self._attached = False
+        self._waiting: list[str] = []
+        self._brought: frozenset[str] = frozenset()
         self.detach_reason = ""
 
     @property
@@ -72,7 +74,7 @@ class IPythonShell:
         """Return the next cell's number, and the inputs that are new since the last call as {n: [raw, parsed]}."""
         history = self._shell.history_manager
         inputs: dict[str, Json] = {}
-        for n in range(1, len(history.input_hist_raw)):
+        for n in range(1, len(history.input_hist_raw) if history is not None else 0):
             raw = history.input_hist_raw[n]
             if self._told_inputs.get(n, "") != raw:
                 self._told_inputs[n] = raw
@@ -157,6 +159,10 @@ class IPythonShell:
         if not self.in_kernel:
             print(line)
             return
+        if not self._shell.display_pub.parent_header:
+            # Loaded by IPython's configuration: no cell is there yet that could show it.
+            self._waiting.append(line)
+            return
         style = "color:var(--jp-ui-font-color2,#777);font-size:var(--jp-ui-font-size1,0.9em)"
         rich = f'<div style="{style}">{html.escape(line)}</div>'
         self._shell.display_pub.publish({"text/plain": line, "text/html": rich})
@@ -222,6 +228,9 @@ class IPythonShell:
             return
         self._attached = True
         atexit.register(self._exiting)
+        # IPython in a terminal empties the namespace at its end, before what is registered with atexit is called.
+        self._patches.put(self._shell, "_atexit_once", self._wrap_end)
+        self._shell.events.register("pre_run_cell", self._first_cell)
         if self.in_kernel:
             self._patches.put(self._shell.kernel, "do_shutdown", self._wrap_shutdown)
 
@@ -229,9 +238,38 @@ class IPythonShell:
         """Stop watching and forget all callbacks; leaves no trace."""
         self._attached = False
         atexit.unregister(self._exiting)
+        self._forget_first_cell()
         self._patches.undo()
         self._on_exit.clear()
         self._on_shutdown.clear()
+
+    def brought(self, names: Iterable[str]) -> None:
+        """Take note of names that came into the namespace by a restore while the extension was loading.
+
+        When its configuration loads the extension, IPython takes all names that are there at the end of its start for
+        its own and hides them; those of a restore are the person's.
+        """
+        self._brought = frozenset(names)
+
+    def _first_cell(self, *_: object) -> None:
+        self._forget_first_cell()
+        hidden, namespace = self._shell.user_ns_hidden, self._shell.user_ns
+        for name in self._brought:
+            if name in hidden and hidden[name] is namespace.get(name):
+                del hidden[name]
+        while self._waiting:
+            self.say(self._waiting.pop(0))
+
+    def _forget_first_cell(self) -> None:
+        if self._first_cell in self._shell.events.callbacks["pre_run_cell"]:
+            self._shell.events.unregister("pre_run_cell", self._first_cell)
+
+    def _wrap_end(self, end: Callable[[], None]) -> Callable[[], None]:
+        def ending() -> None:
+            self._exiting()
+            end()
+
+        return ending
 
     def on_exit(self, callback: Callable[[], None]) -> None:
         """Call back once when the process ends in an orderly way, in the main thread, after the last cell."""

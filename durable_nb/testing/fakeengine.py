@@ -13,6 +13,7 @@ from durable_nb.engine.effects import NO_RESULT, BodyOutcome, CellRequest, Execu
 from durable_nb.kernel.intercept import Interceptor
 from durable_nb.kernel.magics import DurableMagics
 from durable_nb.kernel.shell import IPythonShell
+from durable_nb.verbs import check
 
 __all__ = ["FakeEngine", "FakeResult", "load_ipython_extension", "unload_ipython_extension"]
 
@@ -72,6 +73,7 @@ class FakeEngine:
         """Return what was asked."""
         if self.failure is not None:
             raise self.failure
+        check(verb, arguments)
         return FakeResult(verb, arguments)
 
     def run_sql(self, query: str, save_as: str | None) -> FakeResult:

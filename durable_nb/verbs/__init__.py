@@ -16,7 +16,7 @@ from durable_nb.verbs.arguments import Arguments, usage
 from durable_nb.verbs.context import Context
 from durable_nb.verbs.report import Report
 
-__all__ = ["LATER", "VERBS", "Context", "Report", "check", "help_on", "run"]
+__all__ = ["LATER", "VERBS", "Context", "Report", "check", "help_on", "run", "subjects"]
 
 Verb = Callable[[Context, Arguments], Report]
 
@@ -57,6 +57,8 @@ def check(verb: str, args: Sequence[str]) -> Arguments:
         return Arguments.parse(verb, args)
     if verb in LATER:
         raise UsageError(f"`{verb}` comes with a later version of durable_nb; nothing was done.")
+    if verb in ("on", "off"):
+        raise UsageError(f"`%durable {verb}` is typed in a notebook and takes nothing more; nothing was done.")
     near = difflib.get_close_matches(verb, [*VERBS, "on", "off", "help"], n=1)
     meant = f" Did you mean `{near[0]}`?" if near else f" Verbs: {', '.join(VERBS)}."
     raise UsageError(f"There is no verb `{verb}`; nothing was done.{meant}")
@@ -82,9 +84,21 @@ def help_on(verb: str, args: Sequence[str], prefix: str) -> Report | None:
     return Report(lines=lines, data={name: {"usage": line, "does": text} for name, (line, text) in shown.items()})
 
 
+def subjects(context: Context, verb: str) -> list[str]:
+    """Return the words that a verb can be given here, for Tab: cells, or checkpoints (the newest first) and names."""
+    if verb == "why":
+        return look.cells(context)
+    if verb == "restore":
+        return act.restorable(context)
+    if verb == "events":
+        return sorted({event.event_type for event in context.workflow.events()})
+    return []
+
+
 def run(verb: str, args: Sequence[str], context: Context) -> Report:
     """Carry out one verb; raises UsageError for a wrong line and DurableError for what cannot be done."""
     told = help_on(verb, args, context.prefix)
     if told is not None:
         return told
-    return VERBS[verb](context, check(verb, args))
+    arguments = check(verb, args)
+    return VERBS[verb](context, arguments)

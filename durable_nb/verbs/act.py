@@ -20,7 +20,9 @@ from durable_nb.verbs.context import Context
 from durable_nb.verbs.opening import history_folder
 from durable_nb.verbs.report import Report, Table, counted
 
-__all__ = ["demo", "doctor", "gc", "new", "restore", "trust", "verify"]
+__all__ = ["demo", "doctor", "gc", "new", "restorable", "restore", "trust", "verify"]
+
+MOST_OFFERED = 50  # checkpoints that Tab shows
 
 _CHECKPOINT = re.compile(r"c\d+\Z")
 
@@ -136,6 +138,14 @@ def _newest(context: Context) -> CheckpointId:
         if run.head is not None:
             return run.head
     raise RepositoryNotFound("Nothing has been saved here yet; nothing changed.")
+
+
+def restorable(context: Context) -> list[str]:
+    """Return the checkpoints that can be restored, newest first, then the names that the head holds."""
+    state = context.state
+    found = [one for one in reversed(state.checkpoints) if one not in state.deleted]
+    head = context.engine.head if context.engine is not None else None
+    return [*found[:MOST_OFFERED], *sorted(head.names if head is not None else ())]
 
 
 def new(context: Context, args: Arguments) -> Report:

@@ -19,7 +19,7 @@ from durable_nb.verbs.arguments import Arguments
 from durable_nb.verbs.context import Context
 from durable_nb.verbs.report import Report, Table, counted
 
-__all__ = ["checkpoints", "events", "label", "list_workflows", "sql", "status", "why"]
+__all__ = ["cells", "checkpoints", "events", "label", "list_workflows", "sql", "status", "why"]
 
 
 def label(attempt: Attempt) -> str:
@@ -131,6 +131,11 @@ def _unsaved(context: Context) -> list[dict[str, str]]:
         except DurableError:
             entries = ()  # `verify` says what is wrong with it; status tells the rest
     return [{"name": u.name, "path": u.path, "type": u.type, "reason": u.reason, "made_by": u.made_by} for u in entries]
+
+
+def cells(context: Context) -> list[str]:
+    """Return what the cells of this run are called."""
+    return [label(attempt) for attempt in _latest(context.state, context.state.run)]
 
 
 def why(context: Context, args: Arguments) -> Report:

@@ -29,6 +29,8 @@ def shown(reply: Reply) -> list[tuple[Any, ...]]:
     seen = []
     for output in reply.outputs:
         data = output.get("data", {}).get("text/plain", output.get("text", output.get("evalue")))
+        # On a busy machine `%%time` has more to tell.
+        data = re.sub(r"(Compiler|Parser)\s*: .*\n", "", data)
         seen.append((output["output_type"], output.get("name"), re.sub(r"[\d.]+ [µμmn]?s", "TIME", data)))
     return seen
 
@@ -124,7 +126,8 @@ def test_error_is_the_users_own_shown_once_with_cell_line_numbers(kernel: Kernel
 def test_syntax_errors_name_the_line_of_the_cell(kernel: Kernel, cell: str, line: int) -> None:
     """IPython shows the syntax error, with the line as the person counts it."""
     reply = kernel.run(cell)
-    assert (reply.status, reply.ename) == ("error", "SyntaxError")
+    # From Python 3.13 on IPython calls an unfinished cell by a subclass of SyntaxError.
+    assert (reply.status, reply.ename.endswith(("SyntaxError", "IncompleteInputError"))) == ("error", True)
     assert f"line {line}" in plain_text(reply.of("error")[0]["traceback"])
     assert len(reply.of("error")) == 1
 
@@ -315,7 +318,7 @@ def test_verbs_show_json_and_refuse_unknown_words(kernel: Kernel) -> None:
     )
     assert '"verb": "status"' in kernel.run("%durable --json").text()
     reply = kernel.run("%durable stauts")
-    assert (reply.status, "did you mean status?" in reply.text("stderr")) == ("error", True)
+    assert (reply.status, "Did you mean `status`?" in reply.text("stderr")) == ("error", True)
 
 
 def test_sql_magic_saves_its_result(kernel: Kernel) -> None:

@@ -5,10 +5,19 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Iterator
 
 import pytest
 
 from durable_nb.engine.interrupts import uninterrupted
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """SIGINT interrupts; a shell that starts the tests in the background has told them to ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_inside_comes_after_the_block() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from durable_nb.engine.effects import CellOptions
 from durable_nb.errors import UsageError
-from durable_nb.kernel.options import OPTIONS, completions, nearest, parse, working_options
+from durable_nb.kernel.completing import words_for
+from durable_nb.kernel.options import OPTIONS, nearest, parse, working_options
 
 
 def test_empty_line_is_an_unnamed_cell_with_defaults() -> None:
@@ -103,10 +104,32 @@ def test_every_option_has_its_three_names() -> None:
     assert {o.keyword for o in working_options()} == set(CellOptions.__dataclass_fields__)
 
 
-def test_completion_offers_working_options_only() -> None:
-    """Tab offers what works and nothing that would be refused."""
-    assert completions("--s") == ["--setup", "--skip-if"]
-    assert completions("--max") == []
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("%%durable --s", ["--setup", "--skip-if"]),
+        ("%%durable name --max", []),
+        ("%%durable --durability ", ["sync"]),
+        ("%%durable_sql --", ["--save"]),
+        ("%durable st", ["status"]),
+        ("%durable why ", ["first", "second", "--json"]),
+        ("%durable restore --", ["--trust", "--eager", "--json"]),
+        ("%durable on ", []),
+        ("%durable help ve", ["verify"]),
+    ],
+)
+def test_completion_offers_what_works(line: str, offered: list[str]) -> None:
+    """Tab offers options, verbs and what they are about, and nothing that would be refused."""
+    verbs = ("status", "why", "restore", "verify")
+    found = words_for(line, verbs=verbs, subjects=lambda verb: ["first", "second"] if verb == "why" else [])
+    assert found is not None
+    assert found[1] == offered
+
+
+@pytest.mark.parametrize("line", ["%%durable --key le", "%%durable --skip-if ", "%time du", "durable", ""])
+def test_completion_leaves_expressions_and_other_lines_alone(line: str) -> None:
+    """Where Python or another magic is expected, IPython's own completion answers."""
+    assert words_for(line, verbs=(), subjects=lambda verb: []) is None
 
 
 def test_nearest_gives_nothing_for_nonsense() -> None:
