@@ -19,6 +19,7 @@ from typing import Any
 
 __all__ = ["Kernel", "Reply"]
 
+_STARTS = 3
 _OUTPUTS = frozenset({"stream", "display_data", "update_display_data", "execute_result", "error", "clear_output"})
 
 
@@ -69,11 +70,19 @@ class Kernel:
             "PYTHONPATH": os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")])),
             **(environ or {}),
         }
-        self._manager: Any = KernelManager(kernel_name="python3")
-        # Kernels log warnings about their own transport at every start, which would tear what the caller shows.
-        quiet = ["--IPKernelApp.log_level=40"]
-        self._manager.start_kernel(cwd=str(folder), env=self._environ, extra_arguments=quiet)
-        self._connect()
+        for attempt in range(_STARTS):
+            self._manager: Any = KernelManager(kernel_name="python3")
+            # Kernels log warnings about their own transport at every start, which would tear what the caller shows.
+            quiet = ["--IPKernelApp.log_level=40"]
+            self._manager.start_kernel(cwd=str(folder), env=self._environ, extra_arguments=quiet)
+            try:
+                self._connect()
+                return
+            except RuntimeError:
+                # The ports were chosen before the kernel bound them, and something else was quicker.
+                self._release()
+                if attempt + 1 == _STARTS:
+                    raise
 
     def _connect(self) -> None:
         self._client: Any = self._manager.blocking_client()
