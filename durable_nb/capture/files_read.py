@@ -13,7 +13,7 @@ import stat
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -349,10 +349,15 @@ def _slot() -> _Slot:
 class FileReads:
     """Records the file accesses of all threads of this process, as often as asked."""
 
+    def __init__(self, own: Sequence[str] = ()) -> None:
+        """`own` are folders of ours, whose files are nobody's input, like those of this package."""
+        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        self._own = tuple(os.path.abspath(folder).rstrip(os.sep) + os.sep for folder in (package, *own))
+
     @contextmanager
     def recording(self) -> Iterator[Recording]:
         """Record until the block ends; what it yields is complete afterwards. Recordings may overlap."""
-        seen, slot = Recording(_ignored_folders()), _slot()
+        seen, slot = Recording((*_ignored_folders(), *self._own)), _slot()
         slot.active = (*slot.active, seen)
         try:
             yield seen

@@ -10,12 +10,13 @@ import hashlib
 import logging
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from IPython import get_ipython
 
+from durable_nb.capture.files_read import FileReads
 from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
 from durable_nb.clock import SystemClock
@@ -40,9 +41,8 @@ from durable_nb.verbs.opening import (
     locate,
     new_run_id,
     notebook_path,
+    open_for_kernel,
     open_projection,
-    open_repository,
-    open_to_write,
 )
 from durable_nb.verbs.trusting import accept, key_path_of
 
@@ -64,6 +64,7 @@ class Extension:
     repository: Repository
     place: Place
     settings: Settings
+    lost: dict[str, Unsaved] = field(default_factory=dict)
     detached: bool = False
 
     def context(self) -> Context:
@@ -86,7 +87,21 @@ class Extension:
         )
 
     def run_verb(self, verb: str, arguments: list[str]) -> Report:
-        return run(verb, arguments, self.context())
+        report = run(verb, arguments, self.context())
+        self.note_lost()
+        return report
+
+    def note_lost(self) -> None:
+        """Remember the variables that a restore did not bring back: a NameError of theirs says so."""
+        self.lost.update({u.name: u for u in self.engine.missing if not u.path and u.name not in self.shell.namespace})
+
+    def explain_error(self, error: BaseException) -> None:
+        """Add a note to the NameError of a variable that was not back after a restore."""
+        gone = self.lost.get(error.name) if isinstance(error, NameError) and isinstance(error.name, str) else None
+        if gone is None or hasattr(error, "__notes__"):
+            return
+        cell = f"Run the cell «{gone.made_by}», which makes it" if gone.made_by else "Run the cell that makes it"
+        error.add_note(f"durable_nb: `{gone.name}` could not be saved and is not back: {gone.reason}. {cell}.")
 
     def subjects(self, verb: str) -> list[str]:
         """Return what Tab offers behind a verb."""
@@ -125,8 +140,7 @@ def _load(ip: Any) -> None:
     place = locate(settings, notebook=notebook_path(os.environ, ip.user_ns), cwd=Path.cwd())
     owner = this_process("", clock)
     kernel_id = _kernel_id(owner)
-    repository = open_repository(settings, place.folder, clock=clock, create=True)
-    workflow, line = open_to_write(repository, place, kernel_id=kernel_id, clock=clock)
+    repository, workflow, line = open_for_kernel(settings, place, kernel_id=kernel_id, clock=clock)
     shell = IPythonShell(ip)
     process = ProcessState(enable_backend=shell.enable_backend)
     engine = Engine(
@@ -142,6 +156,7 @@ def _load(ip: Any) -> None:
         ),
         process=process,
         kernel_id=kernel_id,
+        files=FileReads([str(place.folder)]),
         modules=sys.modules,
         new_run_id=lambda: new_run_id(clock),
     )
@@ -159,6 +174,7 @@ def _load(ip: Any) -> None:
         place=place,
         settings=settings,
     )
+    interceptor.before_showing = extension.explain_error
     magics = DurableMagics(
         ip,
         interceptor,
@@ -174,6 +190,7 @@ def _load(ip: Any) -> None:
     except BaseException:
         workflow.close()
         raise
+    extension.note_lost()
     interceptor.install()
     magics.register()
     shell.attach()

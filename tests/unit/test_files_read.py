@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+import durable_nb
 from durable_nb.capture import files_read
 from durable_nb.capture.files_read import FileMark, FileReads, Recording, changed, fingerprint
 
@@ -281,3 +282,16 @@ def test_large_files_are_sampled(data: Path, monkeypatch: pytest.MonkeyPatch) ->
         found.append(changed(mark))
         path.write_bytes(bytes(8 << 20))
     assert [f"{path} has other contents now."] * 3 == found
+
+
+def test_our_own_files_are_no_inputs(tmp_path: Path) -> None:
+    """The package's files and the folder of the data are nobody's input, wherever they lie."""
+    mine, theirs = tmp_path / "data" / "x.bin", tmp_path / "in.txt"
+    mine.parent.mkdir()
+    mine.write_text("1")
+    theirs.write_text("2")
+    with FileReads([str(mine.parent)]).recording() as seen:
+        mine.read_text()
+        theirs.read_text()
+        Path(durable_nb.__file__).read_text()
+    assert [str(theirs)] == [mark.path for mark in seen.reads]
