@@ -38,7 +38,8 @@ def explain(engine: Engine | None, state: State, attempt: Attempt) -> Explanatio
         options=CellOptions.from_json(attempt.options),
         cell_id=attempt.cell_id,
     )
-    engine.commit_outside(request)
+    if engine.writable:
+        engine.commit_outside(request)
     decision = decide(engine, request, explain=True)
     if decision.skip:
         return Explanation(would="skip", headline="would be skipped", reasons=decision.reasons)

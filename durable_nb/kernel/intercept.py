@@ -13,6 +13,7 @@ import inspect
 import itertools
 import linecache
 import re
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from types import TracebackType
@@ -73,6 +74,7 @@ class Interceptor:
 
     def __init__(self, shell: Any, engine: RunsCells) -> None:
         self.every = False
+        self.before_showing: Callable[[BaseException], None] = lambda error: None
         self._shell = shell
         self._engine = engine
         self._patches = Patches()
@@ -91,6 +93,7 @@ class Interceptor:
         self._patches.put(self._shell.compile, "cache", self._wrap_cache)
         self._patches.put(self._shell.compile, "ast_parse", self._wrap_parse)
         self._patches.put(self._shell, "run_ast_nodes", self._wrap_run)
+        self._patches.put(self._shell, "showtraceback", self._wrap_show)
 
     def remove(self) -> None:
         """Stop intercepting and leave no trace, also when called by a cell that runs."""
@@ -142,6 +145,15 @@ class Interceptor:
             return ast.increment_lineno(tree, count) if count else tree
 
         return shifted
+
+    def _wrap_show(self, show: Callable[..., None]) -> Callable[..., None]:
+        def showtraceback(exc_tuple: Any = None, *args: Any, **more: Any) -> None:
+            error = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
+            if isinstance(error, BaseException):
+                self.before_showing(error)
+            show(exc_tuple, *args, **more)
+
+        return showtraceback
 
     # First driver: IPython executes a cell.
 

@@ -5,6 +5,7 @@ Called around everything in the store that a person asks for. Nothing here is du
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -13,12 +14,16 @@ from durable_nb.errors import CheckpointError, Integrity, RepositoryError
 __all__ = ["not_saved", "reading", "writing"]
 
 
+_ELSEWHERE = "Make it writable, or name a folder that is in DURABLE_NB_DIR before the kernel starts."
+_NEXT = {errno.EROFS: _ELSEWHERE, errno.EACCES: _ELSEWHERE, errno.EPERM: _ELSEWHERE}
+
+
 def not_saved(error: OSError) -> CheckpointError:
     """Say that a checkpoint was not made, and that nothing else was lost."""
     return CheckpointError(
         f"This checkpoint was not saved: {_reason(error)}. Your variables are untouched in memory, and every earlier "
         "checkpoint is as safe as before.",
-        hint="Free some space or fix the disk, then run the next cell or type `%durable checkpoint` to try again.",
+        hint="Free some space or fix the disk; the next durable cell tries again.",
         errno=error.errno,
     )
 
@@ -32,7 +37,7 @@ def writing(what: str) -> Iterator[None]:
         raise RepositoryError(
             f"{what} failed: {_reason(error)}. Your variables are untouched in memory, and every checkpoint is as "
             "safe as before.",
-            hint="Free some space or fix the disk, and try again.",
+            hint=_NEXT.get(error.errno or 0, "Free some space or fix the disk, and try again."),
             errno=error.errno,
         ) from error
 

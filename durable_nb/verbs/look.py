@@ -42,12 +42,19 @@ def _latest(state: State, run: Run | None) -> list[Attempt]:
     return list(latest.values())
 
 
+def _status_of(context: Context, attempt: Attempt) -> str:
+    """Return how an attempt stands; one that ran to its end here and could not be saved has no end in the history."""
+    newest = max(a.started for a in context.state.attempts)
+    ended = attempt.started < newest or bool(context.engine is not None and context.engine.trouble)
+    return "not saved" if attempt.status == "running" and ended else attempt.status
+
+
 def _attempt_json(context: Context, attempt: Attempt) -> dict[str, Json]:
     return {
         "activity_id": attempt.activity_id,
         "name": attempt.name,
         "cell": label(attempt),
-        "status": attempt.status,
+        "status": _status_of(context, attempt),
         "attempts": context.state.tries.get((attempt.run_id, attempt.activity_id), 1),
         "skipped": attempt.reused,
         "started": _stamp(attempt.started),
@@ -73,7 +80,7 @@ def status(context: Context, args: Arguments) -> Report:
     if context.engine is not None and context.engine.trouble:
         lines.append(f"NOT SAVED: {context.engine.trouble}. What is in memory is right; the next cell tries again.")
     if not context.workflow.writable and context.engine is not None:
-        lines.append("read-only: another kernel holds this workflow, so cells run without being durable here")
+        lines.append("read-only: cells run here without being durable; loading the extension told why")
     unsaved = _unsaved(context)
     columns = ("cell", "state", "attempts", "skipped", "took", "checkpoint", "stored", "error")
     tables = [Table(columns=columns, rows=rows)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from durable_nb.config import Settings
-from durable_nb.errors import DurableError, LeaseHeld, RepositoryNotFound, UsageError
+from durable_nb.errors import DurableError, LeaseHeld, RepositoryError, RepositoryNotFound, UsageError
 from durable_nb.model import Event
 from durable_nb.ports import Clock
 from durable_nb.projection.duckdb import Projection
@@ -31,6 +31,7 @@ __all__ = [
     "new_run_id",
     "notebook_path",
     "only_workflow",
+    "open_for_kernel",
     "open_projection",
     "open_repository",
     "open_to_write",
@@ -104,6 +105,31 @@ def open_repository(settings: Settings, folder: Path, *, clock: Clock, create: b
     return Repository.open(
         LocalFiles(folder), key=key, clock=clock, create=create, trust=trust, accepts=trusted(settings).accepts
     )
+
+
+def open_for_kernel(
+    settings: Settings, place: Place, *, kernel_id: str, clock: Clock
+) -> tuple[Repository, Workflow, str]:
+    """Open the notebook's history to write; return a line to show, if any, too.
+
+    Where the disk refuses (it is full, the folder is read-only) and there is a history already, it is opened to read.
+    """
+    try:
+        repository = open_repository(settings, place.folder, clock=clock, create=True)
+        return repository, *open_to_write(repository, place, kernel_id=kernel_id, clock=clock)
+    except RepositoryError as error:
+        if not isinstance(error.__cause__, OSError) or not (place.folder / "FORMAT").is_file():
+            raise
+        repository = open_repository(settings, place.folder, clock=clock, create=False)
+        workflow = repository.workflow(place.workflow_id, kernel_id=kernel_id, owner=None)
+        return (
+            repository,
+            workflow,
+            (
+                f"durable_nb: {error} Until the extension is loaded again cells run here without being durable "
+                "(read-only); `%durable restore` brings the saved variables back."
+            ),
+        )
 
 
 def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock: Clock) -> tuple[Workflow, str]:

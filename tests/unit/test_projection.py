@@ -475,7 +475,9 @@ def test_to_dataframe(world):
         "SELECT event_type, timestamp, seq, seq, attempt, seq / 2 AS half FROM events ORDER BY seq"
     ).to_dataframe()
     assert ["event_type", "timestamp", "seq", "seq", "attempt", "half"] == list(frame.columns)
-    assert ["datetime64[us]", "int64", "int64", "Int64", "float64"] == [str(t) for t in frame.dtypes.iloc[1:]]
+    # pandas before 3 turns the unit into its own.
+    kinds = [str(t).replace("[ns]", "[us]") for t in frame.dtypes.iloc[1:]]
+    assert ["datetime64[us]", "int64", "int64", "Int64", "float64"] == kinds
     assert [2, pandas.NA] == list(frame["attempt"])
     empty = world.projection.query("SELECT event_type, seq FROM events WHERE false").to_dataframe()
     assert (0, 2) == empty.shape
