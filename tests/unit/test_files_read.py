@@ -219,7 +219,7 @@ def test_the_hook_costs_little(data: Path) -> None:
         return (time.perf_counter() - start) / 20_000
 
     with FileReads().recording():
-        active = min(per_event() for _ in range(3))
+        active = min(per_event() for _ in range(20))
     # The target is 1 µs; shared machines and tracing get some room.
     assert active < 5e-6
 
