@@ -122,11 +122,12 @@ def test_a_wrong_byte_is_an_integrity_error_that_names_the_chunk() -> None:
     for offset in range(entry.offset, entry.offset + entry.record_bytes):
         files.damage(f"packs/{entry.pack}", offset)
         try:
-            # Older zstd libraries do not mind the spare bits at the end of a frame.
-            spare = store.get(ref.chunks[0]) == b"some text " * 500 and offset >= entry.offset + entry.record_bytes - 2
-            assert spare
+            content, named = store.get(ref.chunks[0]), ""
         except Integrity as error:
-            assert ref.chunks[0] == error.details["object"].removeprefix("chunk ")
+            content, named = b"", error.details["object"].removeprefix("chunk ")
+        # Older zstd libraries do not mind the spare bits at the end of a frame.
+        whole = content == b"some text " * 500 and offset >= entry.offset + entry.record_bytes - 2
+        assert whole or named == ref.chunks[0]
         files.damage(f"packs/{entry.pack}", offset)
     assert store.get(ref.chunks[0]) == b"some text " * 500
 
