@@ -11,6 +11,7 @@ import importlib
 import io
 import pickle
 import struct
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -174,8 +175,9 @@ class Codec:
         self, data: bytes, buffers: Sequence[Any], resolve: Callable[[str], object], *, codec: str = "pickle5"
     ) -> dict[str, Any]:
         """Return {name: value} of a stored group; names of other groups come from `resolve`. Raises `Failed`."""
+        current: rebuild.Loading | None = None
         try:
-            with rebuild.loading(self.namespace, resolve):
+            with rebuild.loading(self.namespace, resolve) as current:
                 if codec == "dill":
                     import dill
 
@@ -185,7 +187,12 @@ class Codec:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            raise Failed(explain(error)) from error
+            # What failed may have stumbled over what could not be made again: that is the reason then.
+            lost = next((x.reason for x in current.lost if not x.settled), None) if current is not None else None
+            raise Failed(lost or explain(error)) from error
+        reason = current.reason()
+        if reason is not None:
+            raise Failed(reason)
         return loaded
 
 
@@ -214,7 +221,13 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Return a global; those of `__main__` through the resolver, because the live one may be another version."""
         if module != "__main__":
-            return super().find_class(module, name)
+            try:
+                return super().find_class(module, name)
+            except AttributeError:
+                # A method that the library gives its classes under other versions of Python only.
+                if module.partition(".")[0] not in sys.stdlib_module_names:
+                    raise
+                return rebuild.missing_of_library(module, name)
         return rebuild._main(tuple(name.split(".")))
 
 

@@ -18,8 +18,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from durable_nb.capture import rebuild
-from durable_nb.capture.rebuild import codes
+from durable_nb.capture import foreign, rebuild
+from durable_nb.capture.foreign import codes
 from durable_nb.capture.reducers import Unstorable
 
 __all__ = ["Definitions", "constants", "importable", "is_definition", "own_scope", "parts", "private", "shared_nans"]
@@ -178,7 +178,7 @@ class ByValue:
             self.sources[name] = source_of(code)
         # Version 2 of marshal knows no back references, whose flags depend on reference counts: same code, same bytes.
         blob = marshal.dumps(code, 2)
-        minor = sys.version_info[:2]
+        minor = foreign.minor()
         self.marks.add(f"{name}:{code.co_firstlineno}:{code.co_qualname}")
         return rebuild._make_code, (blob, minor, name, code.co_qualname, code.co_firstlineno, self.sources[name])
 

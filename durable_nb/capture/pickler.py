@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import copyreg
+import dataclasses
 import enum
 import io
 import pickle
@@ -168,6 +169,12 @@ def _code(pickler: GroupPickler, obj: Any) -> Any:
     return pickler.by_value.code(obj)
 
 
+def _record(pickler: GroupPickler, obj: Any) -> Any:
+    # Versions of Python keep more or less in it: by name, so that each takes what it knows.
+    state = {name: getattr(obj, name) for name in type(obj).__slots__ if hasattr(obj, name)}
+    return rebuild._make_record, (type(obj).__name__,), state, None, None, rebuild._fill_record
+
+
 def _cell(pickler: GroupPickler, obj: Any) -> Any:
     return pickler.by_value.cell(obj)
 
@@ -197,6 +204,8 @@ _FIXED: Mapping[type, Action] = {
     **dict.fromkeys(TYPING, _definition),
     types.CodeType: _code,
     types.CellType: _cell,
+    dataclasses.Field: _record,
+    getattr(dataclasses, "_DataclassParams"): _record,  # noqa: B009  # nothing public has this type
 }
 
 

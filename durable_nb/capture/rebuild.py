@@ -8,7 +8,9 @@ or narrowed. Nothing here runs the user's code: a class comes back without its m
 from __future__ import annotations
 
 import abc
+import dataclasses
 import functools
+import gc
 import importlib
 import linecache
 import marshal
@@ -18,18 +20,46 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Loading", "codes", "loading", "resolve"]
+from durable_nb.capture import foreign, generated
+from durable_nb.capture.foreign import Lost, NotFound
+
+__all__ = ["Loading", "loading", "missing_of_library", "resolve"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loading:
-    """What a load is bound to: the live namespace, and where names of other groups come from."""
+    """What a load is bound to: the live namespace, where names of other groups come from, what was not made again.
+
+    `layouts` gives the names in the order of a closure's cells for code that this Python orders in another way.
+    """
 
     namespace: dict[str, Any]
     resolve: Callable[[str], object]
+    lost: list[Lost] = field(default_factory=list)
+    layouts: dict[int, tuple[types.CodeType, tuple[str, ...]]] = field(default_factory=dict)
+
+    def reason(self) -> str | None:
+        """Return why something that was loaded is not whole, or None."""
+        reason = next((lost.reason for lost in self.lost if not lost.settled), None)
+        if reason is not None:
+            return reason
+        for index in range(len(self.lost)):
+            self.lost[index].state = {}
+        reason = self._held()
+        if reason is not None:
+            gc.collect()  # what was replaced may still hold itself
+            reason = self._held()
+        return reason
+
+    def _held(self) -> str | None:
+        # The list and the argument: whoever else holds what its class has replaced would hold a dead thing.
+        for index in range(len(self.lost)):
+            if sys.getrefcount(self.lost[index]) > 2:
+                return self.lost[index].reason
+        return None
 
 
 # A context variable, because pickle gives the callables it names no other way to learn which load they serve.
@@ -37,11 +67,12 @@ _LOADING: ContextVar[Loading] = ContextVar("durable_nb_loading")
 
 
 @contextmanager
-def loading(namespace: dict[str, Any], resolver: Callable[[str], object]) -> Iterator[None]:
+def loading(namespace: dict[str, Any], resolver: Callable[[str], object]) -> Iterator[Loading]:
     """Bind the rebuild functions to a namespace and a resolver while a group loads."""
-    token = _LOADING.set(Loading(namespace=namespace, resolve=resolver))
+    current = Loading(namespace=namespace, resolve=resolver)
+    token = _LOADING.set(current)
     try:
-        yield
+        yield current
     finally:
         _LOADING.reset(token)
 
@@ -77,32 +108,41 @@ def _make_module(name: str) -> types.ModuleType:
 
 def _make_code(
     blob: bytes, minor: tuple[int, int], filename: str, qualname: str, line: int, source: str | None
-) -> types.CodeType:
+) -> types.CodeType | Lost:
     """Return the code object as it was; under another Python minor version compile it from its cell's source."""
     if source is not None and filename not in linecache.cache:
         linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    if minor == sys.version_info[:2]:
+    if minor == foreign.minor():
         code: types.CodeType = marshal.loads(blob)
         return code
-    if source is None:
-        raise ValueError(
-            f"{qualname} was compiled by Python {minor[0]}.{minor[1]} and its source is unknown; "
-            f"load it with that version"
+    recorded = foreign.read_code(blob)
+    try:
+        if source is not None:
+            return _laid_out(foreign.in_source(source, filename, qualname, line, recorded), recorded)
+        return _laid_out(foreign.in_file(filename, recorded), recorded)
+    except NotFound as missing:
+        return _lost(
+            f"{qualname} was compiled by Python {minor[0]}.{minor[1]} and cannot be made again by Python "
+            f"{sys.version_info[0]}.{sys.version_info[1]}: {missing.args[0]}. Run the cell that makes it again, "
+            f"or load it with Python {minor[0]}.{minor[1]}",
+            recorded,
         )
-    # Cells may await at their top level (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT).
-    module = compile(source, filename, "exec", flags=0x2000, dont_inherit=True)
-    found = [c for c in codes(module) if c.co_qualname == qualname and c.co_firstlineno == line]
-    if len(found) != 1:
-        raise ValueError(f"{qualname} was not found in the source of its cell ({filename}, line {line})")
-    return found[0]
 
 
-def codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    """Yield the code objects inside a code object, outer before inner."""
-    for const in code.co_consts:
-        if isinstance(const, types.CodeType):
-            yield const
-            yield from codes(const)
+def _laid_out(code: types.CodeType, recorded: foreign.Recorded | None) -> types.CodeType:
+    current = _LOADING.get(None)
+    if current is not None and recorded is not None and recorded.free != code.co_freevars:
+        current.layouts[id(code)] = (code, recorded.free)
+    return code
+
+
+def _lost(reason: str, recorded: foreign.Recorded | None = None) -> Lost:
+    """Return a stand-in; the load fails in the end unless something else takes its place."""
+    current = _LOADING.get(None)
+    if current is None:
+        raise ValueError(reason)
+    current.lost.append(Lost(reason, recorded))
+    return current.lost[-1]
 
 
 def _make_cell() -> types.CellType:
@@ -114,8 +154,8 @@ def _fill_cell(cell: types.CellType, content: tuple[object]) -> None:
 
 
 def _make_function(
-    code: types.CodeType, where: str | dict[str, Any] | None, cells: tuple[types.CellType, ...] | None
-) -> types.FunctionType:
+    code: types.CodeType | Lost, where: str | dict[str, Any] | None, cells: tuple[types.CellType, ...] | None
+) -> types.FunctionType | Lost:
     """Return a function on the live namespace (`where` None), a module's globals (its name) or a private dictionary."""
     if where is None:
         scope = _LOADING.get().namespace
@@ -123,13 +163,30 @@ def _make_function(
         scope = vars(_make_module(where))
     else:
         scope = where
+    if isinstance(code, Lost):
+        # A wrapper that a library's decorator made: the library's own source has it.
+        try:
+            module = where if isinstance(where, str) else ""
+            found = _laid_out(foreign.in_module(module, code.recorded), code.recorded)
+        except (NotFound, ImportError, SyntaxError, ValueError):
+            code.settle()  # the function is what is lost now
+            return _lost(code.reason)
+        code.settle()
+        code = found
+    if id(code) in _LOADING.get().layouts:
+        by_name = dict(zip(_LOADING.get().layouts[id(code)][1], cells or (), strict=True))
+        cells = tuple(by_name[name] for name in code.co_freevars) or None
     return types.FunctionType(code, scope, code.co_name, None, cells)
 
 
-def _fill_function(function: types.FunctionType, state: dict[str, Any]) -> None:
+def _fill_function(function: types.FunctionType | Lost, state: dict[str, Any]) -> None:
     # State setters get every part at once; a cell is shared by functions, and each sets it to the same content.
-    for cell, content in state.pop("cells", ()):
+    for cell, content in state.get("cells", ()):
         cell.cell_contents = content
+    if isinstance(function, Lost):
+        function.state = state
+        return
+    state.pop("cells", None)
     function.__dict__.update(state.pop("dict", {}))
     for name, value in state.items():
         setattr(function, name, value)
@@ -184,6 +241,25 @@ def _fill_class(made: type, state: dict[str, Any]) -> None:
         type.__setattr__(made, "__abstractmethods__", state["abstract"])
     for registered in state.get("registered", ()):
         abc.ABCMeta.register(made, registered)  # type: ignore[arg-type]
+    generated.complete(made)
+
+
+def _make_record(name: str) -> object:
+    """Return what dataclasses keep of a class (`_DataclassParams`) or a field (`Field`), still empty."""
+    cls: type = getattr(dataclasses, name)
+    return object.__new__(cls)
+
+
+def _fill_record(target: object, state: dict[str, Any]) -> None:
+    generated.fill_record(target, state)
+
+
+def missing_of_library(module: str, name: str) -> Lost:
+    """Return a stand-in for what the standard library of another version offers and this one does not."""
+    return _lost(
+        f"{module}.{name} does not exist in Python {sys.version_info[0]}.{sys.version_info[1]}. "
+        f"Run the cell that uses it again, or load it with the version of Python that has it"
+    )
 
 
 def _make_enum(
@@ -208,6 +284,7 @@ def _fill_enum(made: Any, state: dict[str, Any]) -> None:
     by_name.clear()
     by_name.update(ordered)
     _fill_class(made, state)
+    generated.complete_enum(made)
 
 
 def _make_member(enum: Any, name: str) -> object:
