@@ -75,6 +75,7 @@ class Interceptor:
     def __init__(self, shell: Any, engine: RunsCells) -> None:
         self.every = False
         self.before_showing: Callable[[BaseException], None] = lambda error: None
+        self._shown: BaseException | None = None
         self._shell = shell
         self._engine = engine
         self._patches = Patches()
@@ -151,6 +152,8 @@ class Interceptor:
             error = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
             if isinstance(error, BaseException):
                 self.before_showing(error)
+                if threading.current_thread() is threading.main_thread():
+                    self._shown = error
             show(exc_tuple, *args, **more)
 
         return showtraceback
@@ -247,6 +250,7 @@ class Interceptor:
 
     async def _execute(self, body: Callable[[], Awaitable[Any]], result: Any) -> BodyOutcome:
         recorder = OutputRecorder(self._shell)
+        self._shown = None
         try:
             recorder.start()
             await body()
@@ -254,7 +258,9 @@ class Interceptor:
             # IPython has caught what the body raised, so this came in the instant before or behind it.
             self._fail(interrupt.with_traceback(None), result)
         outputs = self._stop(recorder, result)
-        error = result.error_before_exec or result.error_in_exec
+        # `%run`, and `%%time` of IPython 8, show an error and go on: to the front end all is well, but such a cell has
+        # not finished its work.
+        error = result.error_before_exec or result.error_in_exec or self._shown
         value = NO_RESULT if result.result is None else result.result
         return BodyOutcome(error=error, outputs=outputs, result=value)
 

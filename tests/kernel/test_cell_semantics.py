@@ -31,7 +31,7 @@ def shown(reply: Reply) -> list[tuple[Any, ...]]:
         data = output.get("data", {}).get("text/plain", output.get("text", output.get("evalue")))
         # On a busy machine `%%time` has more to tell.
         data = re.sub(r"(Compiler|Parser)\s*: .*\n", "", data)
-        seen.append((output["output_type"], output.get("name"), re.sub(r"[\d.]+ [µμmn]?s", "TIME", data)))
+        seen.append((output["output_type"], output.get("name"), re.sub(r"[\d.e+]+ [µμmn]?s", "TIME", data)))
     return seen
 
 
@@ -264,6 +264,8 @@ def test_plain_cells_are_announced_as_plain(kernel: Kernel, look: Look) -> None:
 def test_interrupt_ends_a_sync_body_at_once(kernel: Kernel, look: Look, header: str, body: str) -> None:
     """The stop button works within 0.2 s, the reply is KeyboardInterrupt, and the engine sees it."""
     took_s = []
+    # `%%time` of IPython 8 shows every error of its body and tells the front end that all is well.
+    swallowed = header.startswith("%%time") and kernel.run("%%time\n1 / 0").status == "ok"
     # Another process on a busy machine may hold a kernel up; what takes long by itself takes long every time.
     for _ in range(5):
         request = kernel.begin(f"{header}print('started', flush=True)\n{body}")
@@ -273,7 +275,7 @@ def test_interrupt_ends_a_sync_body_at_once(kernel: Kernel, look: Look, header: 
         kernel.interrupt()
         reply = kernel.finish(request, timeout_s=20)
         took_s.append(time.monotonic() - before_s)
-        assert (reply.status, reply.ename) == ("error", "KeyboardInterrupt")
+        assert (reply.status, reply.ename) == (("ok", "") if swallowed else ("error", "KeyboardInterrupt"))
         if took_s[-1] < 0.2:
             break
     assert look("[type(o.error).__name__ for o in e.outcomes]") == ["KeyboardInterrupt"] * len(took_s)

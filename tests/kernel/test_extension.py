@@ -50,7 +50,7 @@ MOST_TRIES = 5
 
 def without_times(outputs: list[Any]) -> str:
     """Return outputs as text, without measured times; `%%time` tells of slow compiling only when it was slow."""
-    text = re.sub(r"(user|sys:|total:|Wall time:) [\d.]+ [µμmn]?s", r"\1 TIME", repr(outputs))
+    text = re.sub(r"(user|sys:|total:|Wall time:) [\d.e+]+ [µμmn]?s", r"\1 TIME", repr(outputs))
     return re.sub(r"(Compiler|Parser)\s*: [\d.]+ [µμmn]?s\\\\n", "", text)
 
 
@@ -108,6 +108,19 @@ def test_interrupt_ends_the_body_at_once(lives: Lives, body: str) -> None:
             break
     assert min(took_s) < 0.2
     assert "KeyboardInterrupt" in str(lives.kernel.run("%durable status").outputs)
+
+
+def test_an_error_that_a_magic_shows_and_swallows_is_a_failure(lives: Lives) -> None:
+    """`%run` of a script that fails lets the cell go on, as without us; after a restart the cell runs again."""
+    (lives.folder / "script.py").write_text("made = 1\nraise ValueError('in the script')\n")
+    cell = "%%durable runs\n%run script.py\nprint('after it')"
+    reply = lives.kernel.run(cell)
+    assert (reply.status, reply.text(), len(reply.of("error"))) == ("ok", "after it\n", 1)
+    assert [(c["status"], c["error"]) for c in lives.verb("status")["cells"]] == [
+        ("failed", "ValueError: in the script")
+    ]
+    lives.kill()
+    assert not skipped(lives.kernel.run(cell))
 
 
 def test_wrong_option_runs_nothing(lives: Lives) -> None:

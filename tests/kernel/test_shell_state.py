@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import IPython
 import pytest
 
 from durable_nb.testing.kernels import Kernel
@@ -27,8 +28,9 @@ def test_inputs_are_told_once(kernel: Kernel) -> None:
     ask(kernel, f"{SHELL}.state()")
     n = kernel.run("%%durable a\nx = !echo hi").execution_count
     state = ask(kernel, f"{SHELL}.state()")
+    # In a cell that is not kept IPython before 9.1 has counted on already.
     assert state == {
-        "execution_count": n + 1,
+        "execution_count": n + (1 if IPython.version_info >= (9, 1) else 2),
         "inputs": {str(n): ["%%durable a\nx = !echo hi", "x = get_ipython().getoutput('echo hi')"]},
     }
     assert ask(kernel, f"{SHELL}.state()")["inputs"] == {}
