@@ -87,7 +87,8 @@ class Look:
         first = self.head_names.get(group[0])
         if first is None or set(self.head_groups[first.group_id].names) != set(group):
             return None
-        return first.group_id if all(self.head_names[n].group_id == first.group_id for n in group) else None
+        live = self.head_names
+        return first.group_id if all(n in live and live[n].group_id == first.group_id for n in group) else None
 
     def known(self, group: tuple[str, ...], dumped: Dumped) -> bool:
         """Tell whether a group is the head's, as it was looked at last or came back from the store."""

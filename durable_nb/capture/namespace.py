@@ -161,10 +161,10 @@ class NamespaceCapture:
         self._codec = Codec(self._namespace, load(sys.modules))
 
         def reusable(name: str) -> tuple[object] | None:
-            # Only what was not asked for and is bound live at this very version.
+            # Only what was not asked for and is bound live at this very version, or is a definition of equal content.
             if name in chosen:
                 return None
-            return self._at_version(name, manifest.names[name].version)
+            return self._at_version(name, manifest.names[name].version) or self._equal_definition(manifest, name)
 
         return Staging(self._codec, manifest, read_group, reusable, lend=True).stage(wanted)
 
@@ -174,6 +174,13 @@ class NamespaceCapture:
         except Failed:
             return None
         return (live,) if self._memory.versions.get(name) == (id(live), version) else None
+
+    def _equal_definition(self, manifest: Manifest, name: str) -> tuple[object] | None:
+        live = self._namespace.get(name)
+        if not is_definition(live):
+            return None
+        alone = self._print_of(name, self.names())
+        return (live,) if alone is not None and alone[0] == manifest.names[name].digest else None
 
     def apply(self, staged: Staged, *, delete_others: bool) -> Mapping[int, Any]:
         """Put the staged names into the namespace, remove all others if told to; return what belongs into `Out`."""

@@ -90,6 +90,8 @@ class Staging:
 
     def _load(self, group_id: GroupId) -> None:
         group = self._manifest.groups[group_id]
+        # A group that came back from an earlier checkpoint may hold values of names that are others by now.
+        held = [n for n in group.names if n in self._manifest.names and self._manifest.names[n].group_id == group_id]
         self._loading.add(group_id)
         try:
             # Needed groups first, so that loads do not nest deeper than needed.
@@ -98,10 +100,10 @@ class Staging:
             data, buffers = self._read(group)
             loaded = self._codec.load(data, buffers, self._resolve, codec=group.codec)
         except (Failed, DurableError) as failure:  # DurableError: a damaged or missing object of the store
-            for name in group.names:
+            for name in held:
                 self.failed[name] = str(failure.args[0])
         else:
-            found = {name: loaded[name] for name in group.names}
+            found = {name: loaded[name] for name in held}
             self.values.update(found)
             if self._lend:
                 self._live.update((n, v) for n, v in found.items() if n.isidentifier())

@@ -5,6 +5,7 @@ Called for every durable cell before it runs, and by `why`. Nothing live changes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.access import code_hash
@@ -93,18 +94,32 @@ def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
     if (text := facts.aliases_differ(record)) is not None:
         return [text]
     after = engine.workflow.manifest(record.checkpoint_id)
-    wanted = [name for name in record.changed if name in after.names and not _there(engine, name, after)]
-    for name in wanted:
-        members = set(after.groups[after.names[name].group_id].names)
-        for other in members - set(record.changed):
-            if not _there(engine, other, after):
-                return [f"`{other}` shares an object with `{name}` and is another version now"]
+    for name in (n for n in record.changed if n in after.names):
+        members = after.names.keys() & after.groups[after.names[name].group_id].names
+        away = sorted(n for n in members - set(record.changed) if not _there(engine, n, after))
+        there = _there(engine, name, after)
+        if there and (len(members) == 1 or _joined_as_then(engine, name, sorted(members), after)):
+            continue
+        if away:
+            return [f"`{away[0]}` shares an object with `{name}` and is another version now"]
+        if there:
+            return [f"`{name}` shares objects differently than the cell had left it"]
         mutated = record.inputs.names.get(name) is not None and name not in engine.replay.names
         if mutated and (holders := engine.capture.shared_with([name]) - members - {name}):
             return [
                 f"skipping would replace `{name}`, which {', '.join(f'`{h}`' for h in sorted(holders))} still holds"
             ]
     return []
+
+
+def _joined_as_then(engine: Engine, name: str, members: Sequence[str], after: Manifest) -> bool:
+    """Do the names of a group share what they shared after the cell, whatever their versions are by now?"""
+    if not engine.replay.names.keys().isdisjoint(members):
+        return all(_there(engine, n, after) for n in members)  # settling will join them again
+    assert engine.head is not None
+    if engine.head.names[name].group_id == after.names[name].group_id:
+        return True
+    return engine.capture.same(after, engine.workflow.read_group, members) is None
 
 
 def _there(engine: Engine, name: str, after: Manifest) -> bool:

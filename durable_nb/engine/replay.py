@@ -9,6 +9,7 @@ loads what the places say. Used by the engine alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from durable_nb.history import Record
@@ -24,6 +25,7 @@ class Place:
     version: str | None
     checkpoint_id: CheckpointId
     seq: int
+    turn: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +34,8 @@ class Replay:
 
     names: dict[str, Place] = field(default_factory=dict)
     process: dict[str, Place] = field(default_factory=dict)
+    turn: int = 0
+    met: dict[str, int] = field(default_factory=dict)  # name → when a cell of this life made it, run or skipped
     last_seq: int = 0  # the attempt that was reused last: Run All meets what came after it next
 
     def __bool__(self) -> bool:
@@ -41,12 +45,20 @@ class Replay:
         self.names.clear()
         self.process.clear()
 
+    def meet(self, names: Iterable[str]) -> None:
+        """Note that a cell of this life has made these names."""
+        self.turn += 1
+        self.met.update(dict.fromkeys(names, self.turn))
+
     def take(self, record: Record, after: Manifest) -> None:
         """Note what the record's attempt left behind."""
         self.last_seq = record.seq
+        self.meet(record.changed)
         for name in record.changed:
             if (variable := after.names.get(name)) is not None:
-                self.names[name] = Place(version=variable.version, checkpoint_id=record.checkpoint_id, seq=record.seq)
+                self.names[name] = Place(
+                    version=variable.version, checkpoint_id=record.checkpoint_id, seq=record.seq, turn=self.turn
+                )
         for name in record.deleted:
             self.names[name] = Place(version=None, checkpoint_id=record.checkpoint_id, seq=record.seq)
         for component in record.process_changed:

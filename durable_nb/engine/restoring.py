@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.staging import Staged
 from durable_nb.engine import processes
 from durable_nb.engine.processes import GUI
+from durable_nb.engine.replay import Place
 from durable_nb.engine.words import clock_text, duration_text
 from durable_nb.errors import DurableError, RepositoryNotFound, RestoreError
 from durable_nb.history import Record
@@ -105,13 +106,39 @@ def _drop_places_reached(engine: Engine, after: Manifest) -> None:
         if variable is None or variable.version != place.version or name not in after.names:
             continue
         then = after.groups[after.names[name].group_id]
-        if variable.group_id == then.group_id or len(then.names) == 1 or _same_together(engine, after, then):
+        if _parted(engine, name, place, then):
+            continue
+        if variable.group_id == then.group_id or (
+            not _joined_since(engine, after, then, variable)
+            and (len(then.names) == 1 or _same_together(engine, after, then))
+        ):
             del replay.names[name]
     now = engine.head.process if engine.head else {}
     for component, place in list(replay.process.items()):
         entry = now.get(component)
         if (entry["digest"] if entry else None) == place.version:
             del replay.process[component]
+
+
+def _parted(engine: Engine, name: str, place: Place, then: Group) -> bool:
+    """Has the cell of the place taken the name apart from others that a cell met before it had joined it to?"""
+    own = engine.workflow.manifest(place.checkpoint_id)
+    others = set(then.names) - set(own.groups[own.names[name].group_id].names)
+    return any(engine.replay.met.get(n, place.turn) < place.turn for n in others)
+
+
+def _joined_since(engine: Engine, after: Manifest, then: Group, variable: Variable) -> bool:
+    """Does the live variable share objects with a name that the cell left by itself?
+
+    A name that came later, or was other then, is no matter: the cell that joined them comes further down. Unless that
+    cell was met already in this life, run or skipped: then this one has to take them apart.
+    """
+    assert engine.head is not None
+    more = set(engine.head.groups[variable.group_id].names) - set(then.names)
+    read = engine.workflow.read_group
+    return bool(more & engine.replay.met.keys()) or any(
+        engine.capture.same(after, read, [n]) is None for n in sorted(more) if n in after.names
+    )
 
 
 def _same_together(engine: Engine, after: Manifest, group: Group) -> bool:
@@ -160,8 +187,11 @@ def settle(engine: Engine) -> None:
             wanted += _made_of(engine, manifest, wanted)
             part = engine.capture.stage(manifest, engine.workflow.read_group, wanted)
             _refuse_incomplete(part, wanted)
+            part = replace(
+                part, values={n: v for n, v in part.values.items() if n in wanted or _is_its_place(engine, n, manifest)}
+            )
             staged.append(part)
-            found.update({name: (manifest, manifest.names[name]) for name in part.values if name in manifest.names})
+            found.update({n: (manifest, manifest.names[n]) for n in part.values if n not in found})
     deleted = [name for name, place in replay.names.items() if place.version is None]
     processes.restore(engine, process, only=processes.EARLY & process.keys())
     for part in reversed(staged):
@@ -171,7 +201,22 @@ def settle(engine: Engine) -> None:
     untouched = {name for name, place in replay.process.items() if place.version is None}
     processes.restore(engine, process, only=(process.keys() | untouched) - processes.EARLY)
     replay.clear()
+    replaced = {*found, *deleted}
+    groups = engine.head.groups.values() if engine.head else ()
+    left = any(not replaced.isdisjoint(g.deps) and replaced.isdisjoint(g.names) for g in groups)
     _commit_kept(engine, found, deleted, process, reason="replay")
+    if left:
+        # Stored as «the definition of that name», which is another one or gone now: a loss before the next commit
+        # would bring these back with the wrong one.
+        engine.guarded("save what holds on to replaced definitions", engine.commit_outside)
+
+
+def _is_its_place(engine: Engine, name: str, manifest: Manifest) -> bool:
+    """Is a name that was loaded along with others to be what this checkpoint says? Else it stays what it is."""
+    place = engine.replay.names.get(name)
+    live = engine.head.names.get(name) if engine.head else None
+    wanted = place.version if place else live.version if live else None
+    return wanted == manifest.names[name].version
 
 
 def _made_of(engine: Engine, manifest: Manifest, wanted: Sequence[str]) -> list[str]:
@@ -273,6 +318,7 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live
     engine.shell.namespace.update(mine)
     lost = processes.restore(engine, manifest.process, only={*engine.process.names(), GUI} - processes.EARLY)
     engine.replay.clear()
+    engine.replay.met.clear()
     engine.replay.last_seq = 0
     engine.head = manifest
     engine.adopt(manifest, [n for n in staged.values if n in manifest.names and n not in mine])

@@ -86,3 +86,64 @@ def test_instances_follow_their_class_back(lives: Lives) -> None:
     assert lives.run_all(first) == [True, True, True]
     lives.run("found = [isinstance(a, C), a.shared]")
     assert lives.value("found") == [True, 0]
+
+
+def test_rebinding_takes_an_alias_apart_again(lives: Lives) -> None:
+    """A copied cell that binds a name anew is skipped without leaving the name joined to its old alias."""
+    lives.run("f = [1]", "d = f")
+    lives.kill()
+    lives.run_all(["f = [1]", "d = f", "f = [1]", "f.append(2)"])
+    assert lives.value("[f, d]") == [[1, 2], [1]]
+
+
+def test_rebinding_to_equal_content_takes_an_alias_apart(lives: Lives) -> None:
+    """A cell that bound equal content to a name, and thereby parted it from an alias, does so when it is skipped."""
+    cells = ["a = [1]", "b = a", "a = [1] * 1"]
+    lives.run(*cells)
+    lives.kill()
+    lives.run("b = a")  # joined once more in this life, before the cells are run from the top
+    lives.run_all([*cells, "a.append(2)"])
+    assert lives.value("[a, b]") == [[1, 2], [1]]
+
+
+def test_a_group_that_is_loaded_leaves_other_names_alone(lives: Lives) -> None:
+    """Loading a name with what it shared objects with does not touch a name that has been bound anew since."""
+    cells = ["d = {'k': 1}", "a = d", "d = []"]
+    lives.run(*cells, "a = d")
+    lives.kill()
+    assert lives.run_all(cells) == [True, True, True]
+    lives.run("x = 0")
+    assert lives.value("[a, d]") == [{"k": 1}, []]
+
+
+def test_a_loss_right_after_a_settlement(lives: Lives) -> None:
+    """Killed in the first cell that really runs after skips, each name is what its own cell had made it."""
+    lives.run("a = [1]\nd = a", "a = [2]", "d = [5]")
+    lives.kill()
+    assert lives.run_all(["a = [1]\nd = a", "d = [5]"]) == [True, True]
+    request = lives.kernel.begin("import time\nprint('begun', flush=True)\ntime.sleep(60)")
+    lives.kernel.wait_for_text(request, "begun")
+    lives.kill()
+    assert lives.value("[a, d]") == [[1], [5]]
+
+
+def test_a_name_that_joins_its_old_companion_again(lives: Lives) -> None:
+    """A name deleted by a skipped cell may share an object again with what it had shared one with before."""
+    lives.run("a = [1]\nd = a", "a = [2]", "del d")
+    lives.kill()
+    assert lives.run_all(["a = [1]\nd = a", "del d", "d = a"]) == [True, True, False]
+    lives.kill()
+    lives.run("d.append(2)")
+    assert lives.value("a") == [1, 2]
+
+
+def test_what_holds_an_older_definition_survives_a_loss_after_a_settlement(lives: Lives) -> None:
+    """A table of functions keeps the function it holds when the name goes back and the kernel dies right then."""
+    table = "table = {'f': f}"
+    lives.run("def f():\n    return 1", "def f():\n    return 2", table)
+    lives.kill()
+    assert lives.run_all(["def f():\n    return 1"]) == [True]
+    request = lives.kernel.begin("import time\nprint('begun', flush=True)\ntime.sleep(60)")
+    lives.kernel.wait_for_text(request, "begun")
+    lives.kill()
+    assert lives.value("[f(), table['f']()]") == [1, 2]
