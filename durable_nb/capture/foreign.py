@@ -39,8 +39,8 @@ class Lost:
     Can be called, so that wrappers and partial objects take it; whoever really calls it learns why it is not there.
     """
 
-    def __init__(self, reason: str, recorded: Recorded | None = None) -> None:
-        self.reason, self.recorded = reason, recorded
+    def __init__(self, reason: str, recorded: Recorded | None = None, filename: str = "") -> None:
+        self.reason, self.recorded, self.filename = reason, recorded, filename
         self.state: dict[str, Any] = {}
         self.settled = False
 
@@ -203,7 +203,7 @@ def in_source(source: str, filename: str, qualname: str, line: int, recorded: Re
 def in_file(filename: str, recorded: Recorded | None) -> types.CodeType:
     """Return a code object from the file it came from, if that still has the same function; raises `NotFound`."""
     if recorded is None or not Path(filename).is_file():
-        raise NotFound("its source was not recorded (made by exec or eval?)")
+        raise NotFound(f"there is no file {filename}")
     try:
         module: types.CodeType = compile(Path(filename).read_bytes(), filename, "exec", dont_inherit=True)
     except (SyntaxError, ValueError, OSError) as error:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import sys
+import types
 import typing
 from collections.abc import Iterator, Mapping
 from types import FunctionType
@@ -18,6 +20,7 @@ from durable_nb.capture.foreign import Lost
 __all__ = ["complete", "complete_enum", "fill_record", "lost_in"]
 
 _REPLACE = "__replace__"  # what copy.replace() calls, since Python 3.13
+_PROTOCOL_TABLES = ("__protocol_attrs__", "__callable_proto_members_only__", "__non_callable_proto_members__")
 # What later versions of Python record of a dataclass beside what earlier ones do.
 _SLOT_DEFAULTS: Mapping[str, Any] = {
     "match_args": True,
@@ -75,6 +78,8 @@ def complete(made: type) -> None:
     if "__dataclass_params__" in held:
         for record in (held["__dataclass_params__"], *held.get("__dataclass_fields__", {}).values()):
             fill_record(record, {})
+    if held.get("_is_protocol"):
+        _complete_protocol(made)
     lost = {name: found for name, value in held.items() if (found := list(lost_in(value)))}
     if not lost:
         return
@@ -111,7 +116,28 @@ def _scratch(made: Any) -> type | None:
         return collections.namedtuple(
             made.__name__, made._fields, defaults=defaults, rename=True, module=made.__module__
         )
+    if vars(made).get("_is_protocol"):
+        return _protocol(made)
     return None
+
+
+def _complete_protocol(made: Any) -> None:
+    """Give a protocol the tables that this version of Python checks instances by; those of others count as members."""
+    here = vars(typing.runtime_checkable(_protocol(made)))
+    later = ("__firstlineno__", "__static_attributes__") if sys.version_info < (3, 13) else ()
+    for name in (*_PROTOCOL_TABLES, *later):
+        if name in vars(made) and name not in here:
+            type.__delattr__(made, name)
+    collect = getattr(typing, "_get_protocol_attrs", None)
+    names = vars(made).get("__protocol_attrs__") or (collect(made) if collect is not None else set())
+    data = {name for name in names if not callable(getattr(made, name, None))}
+    for name, table in zip(_PROTOCOL_TABLES, (names, not data, data), strict=True):
+        if name in here and name not in vars(made):
+            type.__setattr__(made, name, table)
+
+
+def _protocol(made: type) -> type:
+    return types.new_class(made.__name__, (typing.Protocol,))
 
 
 def _dataclass(made: Any) -> type:

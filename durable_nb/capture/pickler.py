@@ -126,12 +126,23 @@ def _definition(pickler: GroupPickler, obj: Any) -> Any:
             return NotImplemented
         return pickler.by_value.cls(obj)
     if importable(obj):
-        return NotImplemented
+        return _imported(obj)
     if type(obj) is types.FunctionType:
         return pickler.by_value.function(obj)
     if type(obj) is LruCache:
         return pickler.by_value.lru_cache(obj)
     return pickler.by_value.typing_object(obj)
+
+
+def _imported(obj: Any) -> Any:
+    # pickle looks a function up as a program would, and finds a bound method where a class method wraps it.
+    found: Any = sys.modules[obj.__module__]
+    name: str = getattr(obj, "__qualname__", None) or obj.__name__
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is obj or type(obj) is not types.FunctionType:
+        return NotImplemented
+    return rebuild._make_unwrapped, (obj.__module__, name)
 
 
 def _native_type(cls: type) -> Any:

@@ -116,16 +116,17 @@ def _make_code(
         code: types.CodeType = marshal.loads(blob)
         return code
     recorded = foreign.read_code(blob)
+    here = f"Python {sys.version_info[0]}.{sys.version_info[1]}"
     try:
-        if source is not None:
-            return _laid_out(foreign.in_source(source, filename, qualname, line, recorded), recorded)
-        return _laid_out(foreign.in_file(filename, recorded), recorded)
+        if source is None:
+            raise NotFound("its source was not recorded (made by exec or eval?)")
+        return _laid_out(foreign.in_source(source, filename, qualname, line, recorded), recorded)
     except NotFound as missing:
         return _lost(
-            f"{qualname} was compiled by Python {minor[0]}.{minor[1]} and cannot be made again by Python "
-            f"{sys.version_info[0]}.{sys.version_info[1]}: {missing.args[0]}. Run the cell that makes it again, "
-            f"or load it with Python {minor[0]}.{minor[1]}",
+            f"{qualname} was compiled by Python {minor[0]}.{minor[1]} and cannot be made again by {here}: "
+            f"{missing.args[0]}. Run the cell that makes it again, or load it with Python {minor[0]}.{minor[1]}",
             recorded,
+            filename,
         )
 
 
@@ -136,12 +137,12 @@ def _laid_out(code: types.CodeType, recorded: foreign.Recorded | None) -> types.
     return code
 
 
-def _lost(reason: str, recorded: foreign.Recorded | None = None) -> Lost:
+def _lost(reason: str, recorded: foreign.Recorded | None = None, filename: str = "") -> Lost:
     """Return a stand-in; the load fails in the end unless something else takes its place."""
     current = _LOADING.get(None)
     if current is None:
         raise ValueError(reason)
-    current.lost.append(Lost(reason, recorded))
+    current.lost.append(Lost(reason, recorded, filename))
     return current.lost[-1]
 
 
@@ -164,10 +165,13 @@ def _make_function(
     else:
         scope = where
     if isinstance(code, Lost):
-        # A wrapper that a library's decorator made: the library's own source has it.
+        # A wrapper that a library's decorator made: the library's own source has it. Else a script's, from its file.
         try:
-            module = where if isinstance(where, str) else ""
-            found = _laid_out(foreign.in_module(module, code.recorded), code.recorded)
+            if isinstance(where, str):
+                found = foreign.in_module(where, code.recorded)
+            else:
+                found = foreign.in_file(code.filename, code.recorded)
+            _laid_out(found, code.recorded)
         except (NotFound, ImportError, SyntaxError, ValueError):
             code.settle()  # the function is what is lost now
             return _lost(code.reason)
@@ -252,6 +256,17 @@ def _make_record(name: str) -> object:
 
 def _fill_record(target: object, state: dict[str, Any]) -> None:
     generated.fill_record(target, state)
+
+
+def _make_unwrapped(module: str, qualname: str) -> object:
+    """Return the function inside a class method or static method that a module offers."""
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = vars(found).get(part)
+        found = getattr(found, "__func__", found)
+        if found is None:
+            return missing_of_library(module, qualname)
+    return found
 
 
 def missing_of_library(module: str, name: str) -> Lost:

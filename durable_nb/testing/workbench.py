@@ -68,7 +68,7 @@ class Workbench:
             return False
         error = None
         try:
-            exec(compile(source, f"<cell {self.count}>", "exec"), self.namespace)
+            exec(compile(source, f"<cell {self.count}>", "exec", dont_inherit=True), self.namespace)
         except Exception as raised:
             error = raised
         try:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import linecache
 import marshal
+from pathlib import Path
+from types import CellType
 from typing import Any
 
 import pytest
 
-from durable_nb.capture import foreign
+from durable_nb.capture import foreign, rebuild
 from durable_nb.testing.notebook import Notebook
 
 
@@ -277,3 +280,69 @@ def test_a_generated_method_that_somebody_else_holds_is_not_handed_out_dead(monk
     other.head, other.stored, other.cells = first.head, first.stored, 1000
     assert ["held"] == [u.name for u in other.restore().unsaved]
     assert other["fine"] == 3
+
+
+def test_protocols(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a protocol asks of a class is asked again, although the library wrote that method, too."""
+    other = moved(
+        monkeypatch,
+        "import typing\n@typing.runtime_checkable\nclass Goes(typing.Protocol):\n    def go(self) -> int: ...\n"
+        "class Mine(Goes):\n    def go(self): return 1\nclass Has:\n    def go(self): return 2\n"
+        "has, mine = Has(), Mine()",
+    )
+    goes = other["Goes"]
+    assert [True, True, False] == [isinstance(x, goes) for x in (other["has"], other["mine"], 3)]
+    assert [True, False] == [issubclass(x, goes) for x in (other["Has"], int)]
+    with pytest.raises(TypeError, match="Protocols cannot be instantiated"):
+        goes()
+
+
+def test_functions_of_a_script_come_from_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A script that the notebook ran is read again; a function that it has no more is reported."""
+    script = tmp_path / "script.py"
+    script.write_text("def kept(x):\n    return abs(x) + 1\ndef changed(x):\n    return len(x)\n")
+    first = stored(monkeypatch, f"exec(compile(open({str(script)!r}).read(), {str(script)!r}, 'exec'))")
+    script.write_text("# longer\ndef kept(x):\n    return abs(x) + 1\ndef changed(x, y):\n    return len(x)\n")
+    other = Notebook()
+    other.head, other.stored, other.cells = first.head, first.stored, 1000
+    assert ["changed"] == [u.name for u in other.restore().unsaved]
+    assert 6 == other["kept"](-5)
+
+
+def test_cells_of_a_closure_go_by_name() -> None:
+    """When this Python keeps the free variables in another order, each still gets its own cell."""
+    source = "def make(a, b):\n    def f():\n        return a, b\n    return f\n"
+    names: dict[str, Any] = {}
+    exec(compile(source, "<old>", "exec", dont_inherit=True), names)
+    blob = marshal.dumps(names["make"](1, 2).__code__.replace(co_freevars=("b", "a")), 2)
+    with rebuild.loading(names, names.__getitem__):
+        code = rebuild._make_code(blob, (3, 0), "<old>", "make.<locals>.f", 2, source)
+        made = rebuild._make_function(code, None, (CellType("b"), CellType("a")))
+    del linecache.cache["<old>"]
+    assert ("a", "b") == made()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"), [("def f(:", "does not compile"), ("x = 1", "not found"), ("def f(a): pass", "not found")]
+)
+def test_source_that_does_not_have_the_function_says_so(source: str, said: str) -> None:
+    """Syntax that this Python does not know, a function that is not there, and one that takes other arguments."""
+    names: dict[str, Any] = {}
+    exec("def f(): pass", names)
+    with pytest.raises(ValueError, match=said):
+        rebuild._make_code(marshal.dumps(names["f"].__code__, 2), (3, 0), "<gone>", "f", 1, source)
+    del linecache.cache["<gone>"]
+
+
+def test_numbers_texts_and_containers_in_code_are_read_over() -> None:
+    """Every kind of constant leaves what follows it readable; what is cut off is no code."""
+    names: dict[str, Any] = {}
+    exec(
+        "def f(x=1):\n    return [x in {1, 2.5, b'b', 3j, 10**40, 'ä', (1, ('n', None)), ..., True, -(2**70)}, x[1:2],"
+        " (lambda y: y)]\n",
+        names,
+    )
+    code = names["f"].__code__
+    blob = marshal.dumps(code, 2)
+    assert foreign.Recorded.of(code) == foreign.read_code(blob)
+    assert {None} == {foreign.read_code(blob[:size]) for size in range(len(blob))}
