@@ -127,11 +127,12 @@ def test_multiprocessing_handles_are_refused() -> None:
 # --- files and streams -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("closed", [False, True])
-@pytest.mark.parametrize("opener", [open, gzip.open, bz2.open])
+@pytest.mark.parametrize(
+    ("opener", "closed"), [(open, False), (gzip.open, False), (gzip.open, True), (bz2.open, False), (bz2.open, True)]
+)
 @pytest.mark.parametrize("mode", ["wt", "wb"])
 def test_files_are_refused_with_their_path_and_left_alone(tmp_path: Path, opener: Any, mode: str, closed: bool) -> None:
-    """Open or closed, a file is never opened again: one in mode w would lose its content."""
+    """A file is never opened again: one in mode w would lose its content."""
     path = tmp_path / "kept.txt"
     file = opener(path, mode)
     file.write("hello" if mode == "wt" else b"hello")
@@ -147,6 +148,40 @@ def test_files_are_refused_with_their_path_and_left_alone(tmp_path: Path, opener
     assert "file" in reason
     # A closed BZ2File does not know its name any more.
     assert (opener is bz2.open and closed) or "kept.txt" in reason
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "x", "r+", "w+", "r", "wb", "ab", "r+b", "w+b", "rb"])
+def test_closed_file_comes_back_closed_and_its_file_is_left_alone(tmp_path: Path, mode: str) -> None:
+    """What `with open(...) as f` leaves behind says the same of itself, closed, and touches nothing on the disk."""
+    path = tmp_path / "kept.txt"
+    if mode != "x":
+        path.write_text("hello")
+    with open(path, mode) as file:
+        pass
+    path.write_text("kept")
+    found = _again(f=file)["f"]
+    assert "kept" == path.read_text()
+    assert (type(file), repr(file), True) == (type(found), repr(found), found.closed)
+    assert (file.name, file.mode) == (found.name, found.mode)
+    for closed in (file, found):
+        with pytest.raises(ValueError, match="closed"):
+            closed.tell()
+
+
+def test_closed_hdf5_objects_come_back_closed_and_open_ones_are_refused(tmp_path: Path) -> None:
+    """A closed handle is a value without a file; an open one is a handle of the lost process."""
+    h5py = pytest.importorskip("h5py")
+    file = h5py.File(tmp_path / "a.h5", "w")
+    group = file.create_group("g")
+    data = group.create_dataset("d", data=[1, 2])
+    assert "handle" in _reason(file)
+    assert "handle" in _reason(data)
+    file.close()
+    found = _again(file=file, group=group, data=data)
+    assert [repr(file), repr(group), repr(data)] == [repr(found[n]) for n in ("file", "group", "data")]
+    for closed in (data, found["data"]):
+        with pytest.raises(RuntimeError, match="dataspace"):
+            _ = closed.shape
 
 
 def test_archives_are_refused_with_the_file_below(tmp_path: Path) -> None:
@@ -268,7 +303,6 @@ def test_h5py_handles_are_refused_and_types_come_back(tmp_path: Path) -> None:
         data = file.create_dataset("d", data=[1])
         for value in (file, data, data.id, data.attrs, data.ref):
             assert "h5py" in _reason(value)
-    assert "h5py" in _reason(file)
     assert h5py.check_string_dtype(_again(x=h5py.string_dtype())["x"]) is not None
 
 
