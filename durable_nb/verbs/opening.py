@@ -207,4 +207,8 @@ def notebook_path(environ: Mapping[str, str], namespace: Mapping[str, object]) -
     told = namespace.get("__vsc_ipynb_file__")
     if isinstance(told, str) and told:
         return told
-    return environ.get("JPY_SESSION_NAME", "") or environ.get("PAPERMILL_INPUT_PATH", "")
+    # A parameter of the notebook (`papermill --inject-paths`); what lies on a server has no folder here.
+    injected = namespace.get("PAPERMILL_INPUT_PATH")
+    if isinstance(injected, str) and "://" not in injected:
+        return injected
+    return environ.get("JPY_SESSION_NAME", "")
