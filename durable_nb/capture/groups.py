@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from durable_nb.capture import inline_dicts
 from durable_nb.capture.definitions import (
     TYPING,
     Definitions,
@@ -104,6 +105,8 @@ def partition(
     walk = _Walk(definitions, plugin, never)
     for name, value in names.items():
         walk.add(name, value)
+    for name, instance in inline_dicts.owners(names, list(walk.kept)):
+        walk.own_dict(name, names[name], instance)
     return walk.result(list(names))
 
 
@@ -262,6 +265,11 @@ class _Walk:
                 self._own_way(name, obj, frontier)
             else:
                 self._first_seen(name, obj)
+
+    def own_dict(self, name: str, value: dict[str, Any], instance: Any) -> None:
+        """Note that `value`, a name's, is the `__dict__` of an instance that was walked."""
+        self.shared_dicts.add(id(value))
+        self.union(self.owner.get(id(instance), ""), name)
 
     def _first_seen(self, name: str, obj: Any) -> bool:
         known = self.owner.setdefault(id(obj), name)

@@ -392,7 +392,7 @@ def test_ipython_in_a_terminal(tmp_path: Path) -> None:
     assert (True, True) == ("hi\nOut[2]: 10" in first[1], "a     completed" in first[2])
     second = session(LOAD, "x, z", "%%durable a\nx = 5\nprint('hi')\nx * 2")
     assert (True, True) == ("2 variables of 1 finished cell are back" in second[0], "(5, 7)" in second[1])
-    assert (True, True) == ("· skipped ·" in second[2], "hi\nOut[7]: 10" in second[2])
+    assert (True, True) == ("· skipped ·" in second[2], re.search(r"hi\nOut\[\d+\]: 10", second[2]) is not None)
 
 
 @pytest.fixture

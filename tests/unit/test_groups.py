@@ -44,6 +44,13 @@ def test_a_shared_mutable_or_large_object_links(kind: str) -> None:
     assert together({"a": shared, "b": ({"k": [shared]},), "c": [1]}) == {frozenset({"a", "b"})}
 
 
+def test_the_dictionary_of_an_instance_links() -> None:
+    """`d = vars(a)` belongs to `a`, also where Python hides that link; a dictionary with equal content does not."""
+    names = run("class A:\n    pass\na = A()\na.x = []\nb = A()\nb.x = 1", "d = vars(a)\ne = {'x': 1}\nf = dict(x=a.x)")
+    assert together(names) == {frozenset({"a", "d", "f"})}
+    assert id(names["d"]) in group(names).sharing.dicts
+
+
 def test_what_cannot_change_links_nothing() -> None:
     """Small text, numbers, modules, imported classes, dtypes and NaN constants shared by names do not link them."""
     parts = ["text", 10**30, math, dict, np.dtype("f8"), math.nan, None, (1, 2)]
