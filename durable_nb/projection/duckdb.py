@@ -323,8 +323,8 @@ def _table(connection: Any, sql: str, params: Params) -> Table:
 
 def _usage(message: str) -> UsageError:
     """Say in one line what DuckDB says, without the excerpt of the statement and the list of candidates."""
-    text = message.split("\nLINE ")[0].split("\n\tCandidate")[0]
+    text = " ".join(message.split("\nLINE ")[0].split("\n\tCandidate")[0].split())
     return UsageError(
-        f"The query did not run: {' '.join(text.split())}",
+        f"The query did not run: {text}{'' if text.endswith(('.', '!', '?')) else '.'}",
         hint="`SHOW TABLES` lists what there is, `DESCRIBE runs` the columns.",
     )

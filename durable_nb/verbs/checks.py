@@ -14,6 +14,7 @@ from durable_nb.errors import DurableError
 from durable_nb.ports import Clock
 from durable_nb.store.files import LocalFiles
 from durable_nb.store.repository import Repository
+from durable_nb.verbs.report import counted
 
 __all__ = ["run_checks"]
 
@@ -81,5 +82,8 @@ def _space(folder: Path) -> tuple[bool, str]:
 def _history(repository: Repository) -> tuple[bool, str]:
     report = repository.verify()
     if report.problems:
-        return False, f"{len(report.problems)} problems, such as: {report.problems[0].detail}; `verify` lists them"
-    return True, f"{report.workflows} workflows, {report.checkpoints} checkpoints, all whole"
+        return (
+            False,
+            f"{counted(len(report.problems), 'problem')}, such as: {report.problems[0].detail}; `verify` lists them",
+        )
+    return True, f"{counted(report.workflows, 'workflow')}, {counted(report.checkpoints, 'checkpoint')}, all whole"
