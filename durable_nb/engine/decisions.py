@@ -98,10 +98,11 @@ def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
         members = after.names.keys() & after.groups[after.names[name].group_id].names
         away = sorted(n for n in members - set(record.changed) if not _there(engine, n, after))
         there = _there(engine, name, after)
-        if there and (len(members) == 1 or _joined_as_then(engine, name, sorted(members), after)):
-            continue
-        if away:
+        joined = len(members) == 1 or (there and _joined_as_then(engine, name, sorted(members), after))
+        if away and not (joined and engine.replay.names.keys().isdisjoint(members)):
             return [f"`{away[0]}` shares an object with `{name}` and is another version now"]
+        if there and joined:
+            continue
         if there:
             return [f"`{name}` shares objects differently than the cell had left it"]
         mutated = record.inputs.names.get(name) is not None and name not in engine.replay.names
@@ -115,7 +116,7 @@ def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
 def _joined_as_then(engine: Engine, name: str, members: Sequence[str], after: Manifest) -> bool:
     """Do the names of a group share what they shared after the cell, whatever their versions are by now?"""
     if not engine.replay.names.keys().isdisjoint(members):
-        return all(_there(engine, n, after) for n in members)  # settling will join them again
+        return True  # settling will join them again
     assert engine.head is not None
     if engine.head.names[name].group_id == after.names[name].group_id:
         return True

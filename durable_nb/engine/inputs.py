@@ -114,7 +114,10 @@ def after(
         for name in (binds | stores) & found.versions.keys()
         if name not in delta.names or ((now := delta.names[name]) is not None and now.version == found.versions[name])
     }
-    kept = same - binds
+    # What changed although the code neither reads nor binds it changed through an alias, a callback or a thread: only
+    # where it is what it was, and shared as it was, does the cell do the same again.
+    missed = delta.names.keys() & found.versions.keys() - found.names.keys() - stores - binds
+    kept = same - binds | missed
     effects: dict[str, Json] = {
         "written": sorted(same & binds),
         "removed": sorted(n for n in binds - found.versions.keys() if n not in engine.shell.namespace),

@@ -147,3 +147,20 @@ def test_what_holds_an_older_definition_survives_a_loss_after_a_settlement(lives
     lives.kernel.wait_for_text(request, "begun")
     lives.kill()
     assert lives.value("[f(), table['f']()]") == [1, 2]
+
+
+def test_a_change_through_an_alias_needs_the_alias(lives: Lives) -> None:
+    """A cell that changed a name through an alias runs when the two are not joined any more."""
+    lives.run("a = [1]", "b = a", "b.append(2)")
+    lives.kill()
+    assert lives.run_all(["a = [1]", "b = [1]", "b.append(2)"]) == [True, False, False]
+    assert lives.value("[a, b]") == [[1], [1, 2]]
+
+
+def test_an_alias_through_which_a_cell_changes_something_is_skipped(lives: Lives) -> None:
+    """Run All after a loss skips a cell that makes an alias and changes the object through it."""
+    cells = ["m = {}", "m['k'] = [0]", "m2 = m\nm2['k'][0] = 5"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True, True, True]
+    assert lives.value("[m, m2 is m]") == [{"k": [5]}, True]
