@@ -35,7 +35,8 @@ class Replay:
     names: dict[str, Place] = field(default_factory=dict)
     process: dict[str, Place] = field(default_factory=dict)
     turn: int = 0
-    met: dict[str, int] = field(default_factory=dict)  # name → when a cell of this life made it, run or skipped
+    # Name → when a cell of this life made it, run or skipped, and the checkpoint that says what it shared then.
+    met: dict[str, tuple[int, CheckpointId]] = field(default_factory=dict)
     last_seq: int = 0  # the attempt that was reused last: Run All meets what came after it next
 
     def __bool__(self) -> bool:
@@ -45,15 +46,15 @@ class Replay:
         self.names.clear()
         self.process.clear()
 
-    def meet(self, names: Iterable[str]) -> None:
+    def meet(self, names: Iterable[str], checkpoint_id: CheckpointId) -> None:
         """Note that a cell of this life has made these names."""
         self.turn += 1
-        self.met.update(dict.fromkeys(names, self.turn))
+        self.met.update(dict.fromkeys(names, (self.turn, checkpoint_id)))
 
     def take(self, record: Record, after: Manifest) -> None:
         """Note what the record's attempt left behind."""
         self.last_seq = record.seq
-        self.meet(record.changed)
+        self.meet(record.changed, record.checkpoint_id)
         for name in record.changed:
             if (variable := after.names.get(name)) is not None:
                 self.names[name] = Place(

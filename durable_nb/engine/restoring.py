@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from durable_nb.capture.staging import Staged
 from durable_nb.engine import processes
 from durable_nb.engine.processes import GUI
-from durable_nb.engine.replay import Place
 from durable_nb.engine.words import clock_text, duration_text
 from durable_nb.errors import DurableError, RepositoryNotFound, RestoreError
 from durable_nb.history import Record
@@ -97,6 +96,7 @@ def _drop_places_reached(engine: Engine, after: Manifest) -> None:
     """Forget the places at which the live names already are, alone or together with those they share objects with."""
     replay, head = engine.replay, engine.head
     live = head.names if head else {}
+    joined: dict[str, dict[str, frozenset[str]]] = {}
     for name, place in list(replay.names.items()):
         variable = live.get(name)
         if place.version is None:
@@ -106,7 +106,9 @@ def _drop_places_reached(engine: Engine, after: Manifest) -> None:
         if variable is None or variable.version != place.version or name not in after.names:
             continue
         then = after.groups[after.names[name].group_id]
-        if _parted(engine, name, place, then):
+        if then.group_id not in joined:
+            joined[then.group_id] = _joined_by_now(engine, then)
+        if _parted(engine, name, joined[then.group_id]):
             continue
         if variable.group_id == then.group_id or (
             not _joined_since(engine, after, then, variable)
@@ -120,11 +122,28 @@ def _drop_places_reached(engine: Engine, after: Manifest) -> None:
             del replay.process[component]
 
 
-def _parted(engine: Engine, name: str, place: Place, then: Group) -> bool:
-    """Has the cell of the place taken the name apart from others that a cell met before it had joined it to?"""
-    own = engine.workflow.manifest(place.checkpoint_id)
-    others = set(then.names) - set(own.groups[own.names[name].group_id].names)
-    return any(engine.replay.met.get(n, place.turn) < place.turn for n in others)
+def _parted(engine: Engine, name: str, joined: Mapping[str, frozenset[str]]) -> bool:
+    """Has the cell that was met last for a name taken it apart from names that were met before?"""
+    met = engine.replay.met
+    return any(met[n][0] < met[name][0] and n not in joined[name] for n in joined)
+
+
+def _joined_by_now(engine: Engine, group: Group) -> dict[str, frozenset[str]]:
+    """Return for each name of a group that was met in this life those that it is joined to, itself included.
+
+    Of two names the cell that was met last says whether they share objects; others may join them through a third.
+    """
+    met = engine.replay.met
+    found = {n: {n} for n in group.names if n in met}
+    for name in found:
+        turn, checkpoint_id = met[name]
+        manifest = engine.workflow.manifest(checkpoint_id)
+        variable = manifest.names.get(name)
+        for other in manifest.groups[variable.group_id].names if variable else ():
+            if other in found and met[other][0] <= turn and found[other] is not found[name]:
+                found[name] |= found[other]
+                found.update(dict.fromkeys(found[name], found[name]))
+    return {n: frozenset(part) for n, part in found.items()}
 
 
 def _joined_since(engine: Engine, after: Manifest, then: Group, variable: Variable) -> bool:

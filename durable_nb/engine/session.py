@@ -387,7 +387,7 @@ class Engine:
 
     def _commit_delta(self, draft: EventDraft, delta: Delta, attachments: Mapping[str, bytes]) -> None:
         self.commit(draft, delta, attachments=attachments)
-        self.replay.meet(delta.names)
+        self.replay.meet(delta.names, delta.checkpoint_id)
         # Only now: after a failed commit the next one has to tell of the same cells.
         self.cells.clear()
         self.sources.clear()
