@@ -20,7 +20,7 @@ from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.engine.replay import Place
 from durable_nb.errors import UsageError
 from durable_nb.history import Inputs, Record
-from durable_nb.model import Delta, Json
+from durable_nb.model import Delta, Json, Manifest
 
 if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest
@@ -115,8 +115,13 @@ def after(
         if name not in delta.names or ((now := delta.names[name]) is not None and now.version == found.versions[name])
     }
     # What changed although the code neither reads nor binds it changed through an alias, a callback or a thread: only
-    # where it is what it was, and shared as it was, does the cell do the same again.
-    missed = delta.names.keys() & found.versions.keys() - found.names.keys() - stores - binds
+    # where it is what it was, and shared as it was, does the cell do the same again. What only holds on to a definition
+    # that the cell made anew is as it was.
+    missed = {
+        name
+        for name in delta.names.keys() & found.versions.keys() - found.names.keys() - stores - binds
+        if engine.head is None or (stores | binds).isdisjoint(_deps(engine.head, name))
+    }
     kept = same - binds | missed
     effects: dict[str, Json] = {
         "written": sorted(same & binds),
@@ -140,6 +145,12 @@ def after(
         handles_absence=found.access.handles_absence,
     )
     return depended, {name: value for name, value in effects.items() if value}
+
+
+def _deps(manifest: Manifest, name: str) -> Sequence[str]:
+    """Return the definitions that a name holds on to by their names."""
+    variable = manifest.names.get(name)
+    return manifest.groups[variable.group_id].deps if variable else ()
 
 
 def read_names(engine: Engine, access: Access) -> Sequence[str]:
