@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from durable_nb.store.files import LocalFiles
 from durable_nb.testing.lives import Lives
+from durable_nb.testing.workbench import Workbench
 
 
 @pytest.fixture
@@ -25,3 +27,17 @@ def test_names_that_a_later_cell_joined_stay_joined_when_the_next_cell_runs(live
     assert lives.run_all(cells) == [True, True, True]
     lives.run("x.append(1)")
     assert lives.value("[Y[0] is s, Y[1] is x, U[0] is t, U[1] is x]") == [True] * 4
+
+
+def test_views_of_an_array_in_an_order_of_its_own_keep_their_memory(tmp_path: Path) -> None:
+    """A copy of a transposed array, whose axes lie in memory in another order, comes back with its views, twice."""
+    bench = Workbench(LocalFiles(tmp_path))
+    bench.run(
+        "import numpy\na = numpy.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2).copy('K')\nview = a[1:, :, ::2]"
+    )
+    assert not bench.namespace["a"].flags.forc
+    for life in ("two", "three"):
+        bench.workflow.close()
+        bench = Workbench(LocalFiles(tmp_path), life=life)
+        bench.run(f"view[0, 0, 0] = {len(life)}")
+        assert (float(len(life)), 12.0) == (bench.namespace["a"][1, 0, 0], bench.namespace["a"][0, 1, 0])

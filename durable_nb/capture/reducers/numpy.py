@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import array
 import os
+import pickle
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -83,17 +84,32 @@ def _offset(a: Any, start: int) -> int:
     return int(a.__array_interface__["data"][0]) - start
 
 
+def _in_order(root: Any) -> Any:
+    """Return the memory of an array as a C-contiguous one, None if it has gaps or overlaps itself."""
+    plain: Any = np.ndarray.view(root, np.ndarray)
+    axes = sorted(range(plain.ndim), key=lambda axis: -plain.strides[axis])
+    made = plain if plain.flags.c_contiguous else plain.transpose(axes)
+    return made if made.flags.c_contiguous else None
+
+
+def _make_ordered(data: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool) -> Any:
+    """Return an array whose axes lie in memory in an order of their own, as copies of transposed arrays have it."""
+    made = np.ndarray(shape, dtype, data, 0, strides)
+    if not writeable:
+        made.flags.writeable = False
+    return made
+
+
 def _make_view(
     root: Any, dtype: Any, shape: tuple[int, ...], offset: int, strides: tuple[int, ...], writeable: bool, cls: Any
 ) -> Any:
     """Return an array on the memory of `root` (an array or a buffer)."""
     if isinstance(root, np.ndarray) and dtype.hasobject:
         # numpy makes no array of objects from a buffer, but it does from another array of objects.
-        flat: Any = np.ndarray.view(root, np.ndarray)
-        flat = (flat if flat.flags.c_contiguous else flat.T).reshape(-1)[offset // dtype.itemsize :]
+        flat: Any = _in_order(root).reshape(-1)[offset // dtype.itemsize :]
         made = np.lib.stride_tricks.as_strided(flat, shape, strides)
     elif isinstance(root, np.ndarray):
-        made = np.ndarray.__new__(np.ndarray, shape, dtype, np.ndarray.view(root, np.ndarray), offset, strides)
+        made = np.ndarray.__new__(np.ndarray, shape, dtype, _in_order(root), offset, strides)
     else:
         made = np.ndarray.__new__(np.ndarray, shape, dtype, root, offset, strides)
     if not writeable:
@@ -117,13 +133,26 @@ def _array(a: Any) -> Any:
         start = int(np.frombuffer(below, dtype=np.uint8).__array_interface__["data"][0])
         return _make_view, (below, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
     if root is a:
-        return NotImplemented
+        return _root(a)
     if a.dtype != root.dtype and (a.dtype.hasobject or root.dtype.hasobject):
         raise Unstorable("a view of one field of an array of objects; store a copy of it")
-    if not (root.flags.c_contiguous or root.flags.f_contiguous):
+    if _in_order(root) is None or not (root.flags.forc or _is_plain(root)):
         raise Unstorable("a view of an array in an unusual memory order; store a copy of it")
     start = int(root.__array_interface__["data"][0])
     return _make_view, (root, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
+
+
+def _is_plain(root: Any) -> bool:
+    return type(root) is np.ndarray and not root.dtype.hasobject
+
+
+def _root(a: Any) -> Any:
+    # Pickle's own way brings the numbers back in C order, where views would find others at their places.
+    ordered = None if a.flags.forc or not _is_plain(a) else _in_order(a)
+    if ordered is None:
+        return NotImplemented
+    data = pickle.PickleBuffer(ordered.reshape(-1).view(np.uint8))
+    return _make_ordered, (data, a.dtype, a.shape, a.strides, a.flags.writeable)
 
 
 def _subclass(a: Any) -> Any:
