@@ -43,7 +43,6 @@ DENIED: Mapping[str, str] = {
     "tempfile.TemporaryDirectory": "a second owner would delete the folder when it goes; keep its name instead",
     "tempfile._TemporaryFileWrapper": "a second owner would delete the file when it goes; keep its name instead",
     "tempfile._TemporaryFileCloser": "a second owner would delete the file when it goes",
-    "IPython.core.interactiveshell.InteractiveShell": "the shell itself",
 }
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from durable_nb.capture.process_formatters import Formatters
 from durable_nb.capture.process_libs import library_trackers
 from durable_nb.capture.process_modules import Imports, LocalModules
 from durable_nb.capture.process_partial import open_figures, partial_losses
@@ -95,7 +96,7 @@ class ProcessState:
         # The order is the order of restoring: paths, imports, then what imports may disturb (filters, loggers, random).
         first, last = stdlib_trackers()
         libraries = library_trackers(enable_backend)
-        trackers: Iterable[Tracker] = (*first, self._imports, self._modules, *libraries, *last)
+        trackers: Iterable[Tracker] = (*first, self._imports, self._modules, *libraries, Formatters(), *last)
         self._slots = {tracker.name: _Slot(tracker) for tracker in trackers}
         self._broken: dict[str, Unsaved] = {}
         self._carried: list[Unsaved] = []

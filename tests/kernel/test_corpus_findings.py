@@ -41,3 +41,27 @@ def test_views_of_an_array_in_an_order_of_its_own_keep_their_memory(tmp_path: Pa
         bench = Workbench(LocalFiles(tmp_path), life=life)
         bench.run(f"view[0, 0, 0] = {len(life)}")
         assert (float(len(life)), 12.0) == (bench.namespace["a"][1, 0, 0], bench.namespace["a"][0, 1, 0])
+
+
+def test_the_shell_and_its_formatters_are_those_of_the_new_kernel(lives: Lives) -> None:
+    """`ip = get_ipython()` is no loss: after one it is the shell that runs, and a formatter is the one in use."""
+    lives.run("ip = get_ipython()\nlatex = ip.display_formatter.formatters['text/latex']", "mine = [ip, latex]")
+    assert "not back" not in lives.kill()
+    assert lives.value("[ip is get_ipython(), latex is ip.display_formatter.formatters['text/latex']]") == [True, True]
+    assert lives.value("mine[0] is ip and mine[1] is latex")
+
+
+def test_display_formatters_of_the_notebook_are_registered_again(lives: Lives) -> None:
+    """A function registered for a type shows its values after a loss; one without a name is reported and runs again."""
+    cells = [
+        "def shout(text):\n    return '$' + text.upper() + '$'",
+        "class Word(str): pass",
+        "latex = get_ipython().display_formatter.formatters['text/latex']\nprevious = latex.for_type(Word, shout)",
+        "latex.for_type_by_name('fractions', 'Fraction', shout)",
+        "ignored = latex.for_type(frozenset, lambda value: '$set$')",
+    ]
+    lives.run(*cells)
+    assert "shell.formatters" in lives.kill()
+    assert "$A$" == lives.run("Word('a')").of("execute_result")[0]["data"]["text/latex"]
+    assert lives.value("('fractions', 'Fraction') in latex.deferred_printers")
+    assert lives.run_all(cells) == [True, True, True, True, False]
