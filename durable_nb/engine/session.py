@@ -6,14 +6,11 @@ ends after a finished body, the cell is durable, or one line has said why not an
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from durable_nb.capture.access import code_hash
 from durable_nb.capture.files_read import FileReads, Recording
 from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
@@ -37,6 +34,7 @@ from durable_nb.engine.effects import (
 )
 from durable_nb.engine.flows import activity, plain
 from durable_nb.engine.interrupts import uninterrupted
+from durable_nb.engine.payloads import activity_id_of, outputs_json, unsaved_json
 from durable_nb.engine.replay import Replay
 from durable_nb.errors import CheckpointError, DurableError, RepositoryError, UsageError
 from durable_nb.history import State
@@ -48,7 +46,6 @@ from durable_nb.store.repository import Workflow
 __all__ = ["Engine"]
 
 BASELINE = "baseline"  # stands for a checkpoint in a look that nothing is stored of
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LIBRARIES = (
     "numpy", "pandas", "scipy", "sklearn", "matplotlib", "torch", "polars", "pyarrow", "xarray", "networkx",
     "pydantic", "sqlalchemy", "dill",
@@ -124,6 +121,14 @@ class Engine:
             if self.watch is not None:
                 self.watch.end()
                 self.watch = None
+
+    def before_look(self) -> None:
+        """Bring the live variables to where the skipped cells left them, because something outside of cells reads them.
+
+        A front end's variable inspector must not see what a cell further down the notebook had made of them.
+        """
+        if self.writable and self.replay:
+            self.guarded("load what the skipped cells made", lambda: restoring.settle(self))
 
     def perform(self, effect: Effect) -> Any:
         """Carry one effect out and return its answer."""
@@ -429,22 +434,3 @@ class Engine:
                 self.guarded("save what changed since the last cell", self.commit_outside)
             self.guarded("record the end", lambda: self.append(self.draft("KernelDetached", {"reason": reason})))
         self.workflow.close(release=True)
-
-
-def activity_id_of(request: CellRequest) -> str:
-    """Return the name, else the front end's cell id, else a hash of the source (for display and history only)."""
-    return request.name or request.cell_id or f"code-{code_hash(request.transformed)[:12]}"
-
-
-def traceback_text(outcome: BodyOutcome) -> str:
-    """Return the traceback as it was shown, without colours, cut to what a history needs."""
-    lines = [line for o in outcome.outputs if o.kind == "error" for line in o.content.get("traceback", ())]
-    return _COLOURS.sub("", "\n".join(lines))[-8000:]
-
-
-def outputs_json(outcome: BodyOutcome) -> bytes:
-    return json.dumps([{"kind": o.kind, "content": dict(o.content)} for o in outcome.outputs]).encode()
-
-
-def unsaved_json(entry: Unsaved) -> dict[str, str]:
-    return {"name": entry.name, "path": entry.path, "type": entry.type, "reason": entry.reason}

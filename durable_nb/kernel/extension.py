@@ -25,6 +25,7 @@ from durable_nb.engine import Engine
 from durable_nb.engine.attaching import attach
 from durable_nb.errors import DurableError
 from durable_nb.kernel.demo import demo
+from durable_nb.kernel.heartbeat import Heartbeat
 from durable_nb.kernel.intercept import Interceptor, one_line
 from durable_nb.kernel.magics import DurableMagics
 from durable_nb.kernel.shell import IPythonShell
@@ -64,6 +65,7 @@ class Extension:
     repository: Repository
     place: Place
     settings: Settings
+    heartbeat: Heartbeat
     lost: dict[str, Unsaved] = field(default_factory=dict)
     detached: bool = False
 
@@ -119,6 +121,7 @@ class Extension:
         if self.detached:
             return
         self.detached = True
+        self.heartbeat.stop()
         self.engine.detach(reason)
         # The front end waits some seconds for a kernel to end; the next query catches up on what is left.
         self.projection.close(timeout_s=1.5)
@@ -173,6 +176,7 @@ def _load(ip: Any) -> None:
         repository=repository,
         place=place,
         settings=settings,
+        heartbeat=Heartbeat(workflow.beat),
     )
     interceptor.before_showing = extension.explain_error
     magics = DurableMagics(
@@ -198,6 +202,8 @@ def _load(ip: Any) -> None:
     shell.on_shutdown(lambda restart: _note_ending(workflow, restart))
     shell.on_exit(lambda: extension.detach(shell.detach_reason or "exit"))
     setattr(ip, _ATTRIBUTE, extension)
+    if workflow.writable:
+        extension.heartbeat.start()
     for text in filter(None, [line, *lines]):
         shell.say(text)
 

@@ -201,6 +201,11 @@ class FileJournal:
             if release and self._lease is not None:
                 self._lease.release()
 
+    def beat(self) -> None:
+        """Leave a sign of life beside the lease; nothing if this journal is read or closed."""
+        if self._lease is not None and not self._closed:
+            self._lease.beat(self._clock.now_us())
+
     def _writable_lease(self) -> Lease:
         if self._lease is None or self._closed:
             raise RepositoryError(

@@ -23,6 +23,7 @@ __all__ = ["GRACE_S", "Lease", "current_owner"]
 GRACE_S = 60.0
 _CLAIM = ".json"
 _RELEASED = ".released"
+_BEAT = ".beat"
 
 
 def current_owner(files: Files, folder: str) -> Owner | None:
@@ -61,7 +62,8 @@ class Lease:
         if epoch and not released and not take_over:
             holder = _read_claim(files, folder, epoch)
             if holder is not None:
-                _refuse_if_held(holder, owner, clock.now_us(), last_sign, alive)
+                beat_us = _read_beat(files, folder, epoch)
+                _refuse_if_held(holder, owner, clock.now_us(), lambda: max(last_sign(), beat_us), alive)
         now_us = clock.now_us()
         claimed = replace(owner, epoch=max(epoch + 1, min_epoch), since=now_us)
         lease = cls(files, folder, claimed)
@@ -87,6 +89,20 @@ class Lease:
                 epoch=self.owner.epoch,
                 newer_epoch=newest,
             )
+
+    def beat(self, now_us: int) -> None:
+        """Leave a sign of life for kernels on other hosts; may be called from any thread, promises no durability."""
+        fresh = _path(self._folder, self.owner.epoch, ".beating")
+        try:
+            file = self._files.create(fresh)
+        except FileExistsError:
+            self._files.remove(fresh)  # left by a beat that the disk refused half-way
+            file = self._files.create(fresh)
+        try:
+            file.write(str(now_us).encode())
+        finally:
+            file.close()
+        self._files.rename(fresh, _path(self._folder, self.owner.epoch, _BEAT))
 
     def release(self) -> None:
         """Give the lease back, so that the next kernel need not ask whether this one lives."""
@@ -161,6 +177,14 @@ def _newest(files: Files, folder: str) -> tuple[int, bool]:
     names = [name for name, _ in files.list(folder)]
     epoch = max((_epoch_of(name) for name in names), default=0)
     return epoch, f"{epoch:06d}{_RELEASED}" in names
+
+
+def _read_beat(files: Files, folder: str, epoch: int) -> int:
+    """Return when the owner of an epoch last gave a sign of life; 0 if it never did."""
+    try:
+        return int(files.read(_path(folder, epoch, _BEAT)))
+    except (FileNotFoundError, ValueError):
+        return 0
 
 
 def _read_claim(files: Files, folder: str, epoch: int) -> Owner | None:

@@ -121,7 +121,11 @@ class Workflow:
         """What the journal found wrong when it was opened."""
         return list(self._journal.problems)
 
-    # The end of a kernel.
+    # The life and the end of a kernel.
+
+    def beat(self) -> None:
+        """Leave a sign of life for kernels on other machines; may be called from any thread."""
+        self._journal.beat()
 
     def note_ending(self, reason: str) -> None:
         """Leave a durable note that this kernel's end was asked for; may be called from any thread."""
