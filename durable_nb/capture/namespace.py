@@ -27,7 +27,7 @@ __all__ = ["Captured", "NamespaceCapture"]
 
 # What IPython and Python keep in every namespace.
 _SHELLS = frozenset(
-    {"_oh", "_dh", "_ih", "_i", "_ii", "_iii", "__name__", "__doc__", "__package__", "__loader__", "__spec__"}
+    {"_oh", "_dh", "_ih", "_i", "_ii", "_iii", "__name__", "__package__", "__loader__", "__spec__"}
     | {"__builtin__", "__builtins__", "__warningregistry__"}
 )
 # Every process has one of each, and a copy of one would be nobody's.

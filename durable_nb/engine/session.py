@@ -317,6 +317,9 @@ class Engine:
                 correlation={"parent_event": started.event.event_id},
             )
         )  # fmt: skip
+        # What it had changed by then stays in memory, and hours of work may be in it: a loss must not take it back.
+        # The next durable cell would commit the same.
+        self.commit_outside()
 
     def _notice(self, request: CellRequest) -> None:
         self.process.note_cell(request.tree)

@@ -41,6 +41,10 @@ class RunsCells(Protocol):
         """Yield `Execute` each time the body is to run, and nothing else; be sent a BodyOutcome."""
         ...
 
+    def before_look(self) -> None:
+        """Bring the live variables to where the skipped cells left them."""
+        ...
+
 
 def split_header(cell: str) -> tuple[str, str, int] | None:
     """Return (option line, body, number of lines before the body) of a cell that begins with `%%durable`, else None.
@@ -172,6 +176,8 @@ class Interceptor:
             self._depth += 1
             try:
                 if request is None:
+                    if self._is_look(result):
+                        self._engine.before_look()
                     return await run(nodelist, cell_name, *args, **more)
                 return await self._drive(request, lambda: run(nodelist, cell_name, *args, **more), result)
             finally:
@@ -202,14 +208,20 @@ class Interceptor:
             return None
         if threading.current_thread() is not threading.main_thread():
             return None
-        lines = [line.strip() for line in info.raw_cell.splitlines()]
-        code = [line for line in lines if line and not line.startswith("#")]
-        if not code or code[0].startswith("%%durable_sql") or all(map(_OURS.match, code)):
+        code = _code_lines(info.raw_cell)
+        if _only_ours(code):
             return None
         # `%%time` above `%%durable`: the magic below makes its own body durable, with its own name and options.
         magics = itertools.takewhile(lambda line: line.startswith("%%"), code)
         durable = self.every and not any(_HEADER.match(line) for line in magics)
         return self._describe(info, result, source=info.raw_cell, durable=durable)
+
+    def _is_look(self, result: Any) -> bool:
+        """Tell whether a front end reads or changes variables by code that is no cell, as a variable inspector does."""
+        info = getattr(result, "info", None)
+        if self._depth > 1 or info is None or threading.current_thread() is not threading.main_thread():
+            return False
+        return bool(info.silent or not info.store_history) and not _only_ours(_code_lines(info.raw_cell))
 
     def _describe(self, info: Any, result: Any, **more: Any) -> CellRequest:
         count = getattr(result, "execution_count", None) or self._shell.displayhook.prompt_count
@@ -354,6 +366,15 @@ class Interceptor:
             outputs = recorder.stop()
         value = shell.user_ns["_oh"].get(count, NO_RESULT)
         return BodyOutcome(error=failure, outputs=outputs, result=value)
+
+
+def _code_lines(cell: str) -> list[str]:
+    lines = [line.strip() for line in cell.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _only_ours(code: Sequence[str]) -> bool:
+    return not code or code[0].startswith("%%durable_sql") or all(map(_OURS.match, code))
 
 
 def _main_thread_only() -> None:

@@ -23,7 +23,7 @@ from durable_nb.model import Json, Output
 __all__ = ["IPythonShell"]
 
 _OWN_EXTENSIONS = frozenset({"durable_nb", "storemagic", "IPython.extensions.storemagic"})
-_MODULE_NAMES = ("__name__", "__doc__", "__package__", "__loader__", "__spec__", "__builtin__", "__builtins__")
+_MODULE_NAMES = ("__name__", "__package__", "__loader__", "__spec__", "__builtin__", "__builtins__")
 _UNDERS = ("_", "__", "___")
 
 
@@ -63,6 +63,8 @@ class IPythonShell:
         namespace = self._shell.user_ns
         hidden = {name: value for name, value in self._shell.user_ns_hidden.items() if name in namespace}
         hidden.update({name: namespace[name] for name in _MODULE_NAMES if name in namespace})
+        if (about := namespace.get("__doc__")) is None or str(about).startswith("Automatically created module"):
+            hidden["__doc__"] = about  # a cell that begins with a string binds another one
         for under in _UNDERS:
             if under in namespace and under not in hidden:
                 hidden[under] = getattr(self._shell.displayhook, under)

@@ -69,6 +69,9 @@ class FakeEngine:
         if outcome.error is None:
             self.finished[request.source] = outcome
 
+    def before_look(self) -> None:
+        """Have nothing to bring back."""
+
     def run_verb(self, verb: str, arguments: list[str]) -> FakeResult:
         """Return what was asked."""
         if self.failure is not None:

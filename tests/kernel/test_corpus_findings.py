@@ -65,3 +65,46 @@ def test_display_formatters_of_the_notebook_are_registered_again(lives: Lives) -
     assert "$A$" == lives.run("Word('a')").of("execute_result")[0]["data"]["text/latex"]
     assert lives.value("('fractions', 'Fraction') in latex.deferred_printers")
     assert lives.run_all(cells) == [True, True, True, True, False]
+
+
+def test_a_look_at_variables_after_skips_sees_what_the_skipped_cells_made(lives: Lives) -> None:
+    """A failing cell runs again between skipped ones; a variable inspector then sees what the last of them left."""
+    cells = ["x = 10", "def later(): return x", "x = 'no'"]
+    lives.run(cells[0])
+    assert "error" == lives.kernel.run("1 / 0").status
+    lives.run(*cells[1:])
+    lives.kill()
+    assert lives.run_all(cells[:1]) == [True]
+    assert "error" == lives.kernel.run("1 / 0").status
+    assert lives.run_all(cells[1:]) == [True, True]
+    assert "no" == lives.kernel.run("print(later())", silent=True).text().strip()
+
+
+def test_a_leading_string_of_a_cell_is_a_variable(lives: Lives) -> None:
+    """Python binds a string at the top of a cell to `__doc__`; the shell's own is no variable."""
+    lives.run("x = 1")
+    assert "1 variable of 1 finished cell" in lives.kill()
+    lives.run('"What this cell is about."\ny = 2')
+    lives.kill()
+    assert lives.value("[__doc__, y]") == ["What this cell is about.", 2]
+
+
+def test_what_a_failing_cell_had_changed_is_there_after_a_loss(lives: Lives) -> None:
+    """A cell that fails half-way leaves what it did in memory, and so in the next kernel; Run All starts before it."""
+    cells = ["done = []", "for n in range(3):\n    done.append(n)\n    assert n < 1"]
+    lives.run(cells[0])
+    assert "error" == lives.kernel.run(cells[1]).status
+    lives.kill()
+    assert lives.value("done") == [0, 1]
+    assert lives.run_all(cells[:1]) == [True]
+    assert "error" == lives.kernel.run(cells[1]).status
+    assert lives.value("done") == [0, 1]
+
+
+def test_a_lexer_of_pygments_works_again(lives: Lives) -> None:
+    """A lexer comes back with the tables of its class, which only making one makes."""
+    cells = ["from pygments.lexers import PythonLexer\nlexer = PythonLexer(stripall=True)", "found = lexer.stripall"]
+    lives.run(*cells)
+    lives.kill()
+    tokens = "[text for _, text in lexer.get_tokens('x = 1')]"
+    assert lives.value(f"[lexer.stripall, {tokens}]") == [True, ["x", " ", "=", " ", "1", "\n"]]

@@ -394,7 +394,7 @@ def test_what_needs_a_class_that_cannot_be_stored_is_reported() -> None:
 def test_names_of_the_shell_are_not_the_users() -> None:
     """History names are left out, names with underscores and rebound ones are captured."""
     notebook = Notebook()
-    notebook.run("_ = ''\n_i = 'x'\n_i3 = 'y'\n_3 = [1]\n_x = 1\n__y = 2\nexit = 5\n__doc__ = 'd'")
+    notebook.run("_ = ''\n_i = 'x'\n_i3 = 'y'\n_3 = [1]\n_x = 1\n__y = 2\nexit = 5\n__package__ = 'p'")
     assert notebook.head is not None
     assert {"_x", "__y", "exit"} == set(notebook.head.names)
 
