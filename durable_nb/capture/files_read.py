@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from durable_nb.capture.access_modules import installed_folders
 
-__all__ = ["FileMark", "FileReads", "Recording", "changed", "fingerprint"]
+__all__ = ["FileMark", "FileReads", "Recording", "changed", "fingerprint", "made_again"]
 
 FULL_DIGEST_BYTES: Final = 64 << 20
 _SAMPLES: Final = 64
@@ -47,6 +47,7 @@ _UNSEEN: Final[Mapping[str, str]] = {
     "sqlite3.connect": "sqlite3",
 }
 _LISTINGS: Final = frozenset({"os.listdir", "os.scandir"})
+_REMOVALS: Final[Mapping[str, int]] = {"os.remove": 1, "os.rename": 2}  # which argument is the folder's descriptor
 _IGNORED_PARTS: Final = (
     f"{os.sep}.durable{os.sep}",
     f"{os.sep}.ipynb_checkpoints{os.sep}",
@@ -161,6 +162,16 @@ def changed(mark: FileMark | Mapping[str, Any]) -> str | None:
     return f"{mark.path} has other contents now."
 
 
+def made_again(path: str, since_us: int) -> str | None:
+    """Return in one sentence that a file which a cell removed was made again after a moment, else None."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    # The time of the last change of any kind: what was copied here keeps its old time of writing.
+    return f"it removes {path}, which has been made again." if status.st_ctime_ns // 1000 >= since_us else None
+
+
 def _ignored_folders() -> tuple[str, ...]:
     """Return the folders whose files belong to the installation and the tools, not to the user's data."""
     home, temp = os.path.expanduser("~"), tempfile.gettempdir()
@@ -207,6 +218,7 @@ class Recording:
         self._read: dict[str, tuple[int, int] | None] = {}
         self._listed: set[str] = set()
         self._written: set[str] = set()
+        self._removed: set[str] = set()
         self._unknown: set[str] = set()
         self._marks: tuple[FileMark, ...] = ()
 
@@ -221,6 +233,11 @@ class Recording:
         return tuple(sorted(self._written))
 
     @property
+    def removed(self) -> tuple[str, ...]:
+        """The absolute paths of the files that were removed or renamed and are gone, sorted."""
+        return tuple(sorted(path for path in self._removed if not os.path.lexists(path)))
+
+    @property
     def unknown(self) -> tuple[str, ...]:
         """Why there may be inputs that are not in `reads`, sorted."""
         return tuple(sorted(self._unknown))
@@ -231,6 +248,10 @@ class Recording:
             self._opened(*arguments[:3])
         elif event in _LISTINGS:
             self._list(arguments[0])
+        elif event in _REMOVALS:
+            # A name inside an open folder (shutil.rmtree) is not looked up.
+            if arguments[_REMOVALS[event]] == -1 and (path := self._path(arguments[0])) is not None:
+                self._removed.add(path)
         elif event == "sqlite3.connect" and arguments[0] == ":memory:":
             return
         else:
@@ -326,7 +347,7 @@ def _is_import_system(depth: int) -> bool:
 def _hook(slot: _Slot) -> Callable[[str, tuple[Any, ...]], None]:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         active = slot.active
-        if not active or (event != "open" and event not in _UNSEEN and event not in _LISTINGS):
+        if not active or not (event == "open" or event in _UNSEEN or event in _LISTINGS or event in _REMOVALS):
             return
         for seen in active:
             try:

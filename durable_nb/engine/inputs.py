@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from durable_nb.capture.access import Access, analyse, code_hash, module_digest
-from durable_nb.capture.files_read import FileMark, Recording, changed
+from durable_nb.capture.files_read import FileMark, Recording, changed, made_again
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.engine.replay import Place
 from durable_nb.errors import UsageError
@@ -39,6 +39,7 @@ _STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
 # The version of a name that no checkpoint holds: nothing can prove later that it is the same.
 UNPROVABLE = "?"
 ALL_OUT = "Out[*]"
+REMOVED = "removed"  # the kind of a mark of a file that the cell took away
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,7 @@ def after(
         base=found.base,
         process=process,
         unset=frozenset(n for n in found.unset if n in process),
-        files=tuple(mark.as_json() for mark in files.reads),
+        files=(*(mark.as_json() for mark in files.reads), *({"path": p, "kind": REMOVED} for p in files.removed)),
         depends=found.depends,
         modules=modules,
         key=found.key,
@@ -290,6 +291,10 @@ class Present:
         return f"{component} is not what it was"
 
     def file_differs(self, mark: Json) -> str | None:
+        if mark["kind"] == REMOVED:
+            # A cell further up that had to run has made the file again; this one is what takes it away.
+            life = self.engine.state.last_kernel
+            return made_again(mark["path"], life.attached) if life is not None else None
         return changed(FileMark.from_json(mark))
 
     def depends_differs(self, depends: Mapping[str, str]) -> str | None:

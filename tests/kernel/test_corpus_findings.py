@@ -108,3 +108,18 @@ def test_a_lexer_of_pygments_works_again(lives: Lives) -> None:
     lives.kill()
     tokens = "[text for _, text in lexer.get_tokens('x = 1')]"
     assert lives.value(f"[lexer.stripall, {tokens}]") == [True, ["x", " ", "=", " ", "1", "\n"]]
+
+
+def test_a_cell_that_removes_a_file_runs_when_the_file_was_made_again(lives: Lives) -> None:
+    """Where a cell further up had to run and made the file again, the cell that removes it is not skipped."""
+    cells = [
+        # A connection is not stored: this cell runs again.
+        "import sqlite3\ncon = sqlite3.connect(':memory:')\nwith open('scratch.txt', 'w') as f:\n    n = f.write('x')",
+        "import os\nos.remove('scratch.txt')",
+        "with open('kept.txt', 'w') as kept:\n    count = kept.write('kept')",
+        "os.path.exists('gone.txt') and os.remove('gone.txt')",
+    ]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [False, False, True, True]
+    assert ["kept.txt"] == sorted(path.name for path in lives.folder.glob("*.txt"))

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 import durable_nb
 from durable_nb.capture import files_read
-from durable_nb.capture.files_read import FileMark, FileReads, Recording, changed, fingerprint
+from durable_nb.capture.files_read import FileMark, FileReads, Recording, changed, fingerprint, made_again
 
 
 def seen_by(action: Callable[[], object]) -> Recording:
@@ -295,3 +296,22 @@ def test_our_own_files_are_no_inputs(tmp_path: Path) -> None:
         theirs.read_text()
         Path(durable_nb.__file__).read_text()
     assert [str(theirs)] == [mark.path for mark in seen.reads]
+
+
+def test_removed_files_are_told_and_whether_they_were_made_again(tmp_path: Path) -> None:
+    """What a recording removed or renamed and is gone is in `removed`; a tree removed by descriptor is not."""
+    for name in ("one", "two", "back"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "inside").write_text("x")
+    with FileReads().recording() as seen:
+        (tmp_path / "one").unlink()
+        (tmp_path / "two").rename(tmp_path / "three")
+        (tmp_path / "back").unlink()
+        (tmp_path / "back").write_text("y")
+        shutil.rmtree(tmp_path / "tree")
+    gone = {str(tmp_path / "one"), str(tmp_path / "two")}
+    assert gone == {path for path in seen.removed if "inside" not in path}
+    assert made_again(str(tmp_path / "one"), 0) is None
+    assert "back" in (made_again(str(tmp_path / "back"), 0) or "")
+    assert made_again(str(tmp_path / "back"), 1 << 62) is None
