@@ -177,6 +177,10 @@ def test_closed_hdf5_objects_come_back_closed_and_open_ones_are_refused(tmp_path
     assert "handle" in _reason(file)
     assert "handle" in _reason(data)
     file.close()
+    with h5py.File(tmp_path / "a.h5", "r") as again:
+        read = again["g/d"]
+        assert [1, 2] == list(read[:])  # it now keeps a reader in its cache
+    assert repr(read) == repr(_again(read=read)["read"])
     found = _again(file=file, group=group, data=data)
     assert [repr(file), repr(group), repr(data)] == [repr(found[n]) for n in ("file", "group", "data")]
     for closed in (data, found["data"]):

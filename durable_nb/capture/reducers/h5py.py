@@ -13,8 +13,7 @@ from durable_nb.capture.reducers import Plugin, Unstorable
 LIBRARY = "h5py"
 
 
-# What else h5py keeps in a handle is a handle itself.
-_PLAIN = (bool, int, str, tuple, dict, type(None))
+_PLAIN = (bool, int, str, tuple, type(None))
 
 
 def _make_closed(cls: Any, handle: Any, state: dict[str, Any]) -> Any:
@@ -28,8 +27,13 @@ def _object(obj: Any) -> tuple[Any, ...]:
     h5py = sys.modules["h5py"]
     if type(obj) not in (h5py.File, h5py.Group, h5py.Dataset) or obj:
         return _handle(obj)
-    state = {n: v for n, v in vars(obj).items() if type(v) in _PLAIN}
+    state = {n: _plain(v) if type(v) is dict else v for n, v in vars(obj).items() if type(v) in (*_PLAIN, dict)}
     return _make_closed, (type(obj), type(obj.id), state)
+
+
+def _plain(held: dict[str, Any]) -> dict[str, Any]:
+    # What else h5py keeps in a handle is a handle itself: only what it remembers of shape and type is a value.
+    return {n: v for n, v in held.items() if type(v) in _PLAIN or isinstance(v, sys.modules["numpy"].dtype)}
 
 
 def _handle(obj: Any) -> tuple[Any, ...]:
