@@ -156,7 +156,9 @@ class Interceptor:
             error = sys.exc_info()[1] if exc_tuple is None else exc_tuple[1]
             if isinstance(error, BaseException):
                 self.before_showing(error)
-                if threading.current_thread() is threading.main_thread():
+                # Shown by a magic that swallows it, the error ended the body; shown by the body itself, it did not.
+                by = sys._getframe(1).f_globals.get("__name__", "")
+                if by.startswith("IPython.") and threading.current_thread() is threading.main_thread():
                     self._shown = error
             show(exc_tuple, *args, **more)
 
