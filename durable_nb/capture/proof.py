@@ -24,7 +24,7 @@ from durable_nb.capture.codec import Codec, Dumped, Failed
 
 __all__ = ["Claim", "Proofs"]
 
-TIMEOUT_S = 5.0
+TIMEOUT_S = 15.0  # a busy machine may be slow to import what a value needs; what hangs has no use for time
 LOADED_BYTES_PER_S = 10e6  # what even a busy machine loads in a second
 COMPARED_BYTES = 64 << 10
 
