@@ -123,3 +123,14 @@ def test_a_cell_that_removes_a_file_runs_when_the_file_was_made_again(lives: Liv
     lives.kill()
     assert lives.run_all(cells) == [False, False, True, True]
     assert ["kept.txt"] == sorted(path.name for path in lives.folder.glob("*.txt"))
+
+
+def test_a_function_shown_by_interact_comes_back_without_its_widget(lives: Lives) -> None:
+    """`interact` hangs a widget on the function: that is reported, and the function can be called."""
+    cells = ["from ipywidgets import interact\ndef f(x): return x + 1", "_ = interact(f, x=3)", "table = [f]"]
+    lives.run(*cells)
+    told = lives.kill()
+    assert "`f`.widget" in told
+    assert lives.value("[f(1), hasattr(f, 'widget'), table[0] is f]") == [2, False, True]
+    assert lives.run_all(cells) == [True, False, True]
+    assert lives.value("type(f.widget).__name__") == "interactive"
