@@ -1,6 +1,6 @@
 """The rules of reuse, change and recovery, each against the small program that breaks the naive version.
 
-Every test runs real kernels: a life, a SIGKILL, the next life. Rule numbers are those of the rules page.
+Every test runs real kernels: a life, a SIGKILL, the next life. Rule numbers are those of `durable_nb/reuse.md`.
 """
 
 from __future__ import annotations

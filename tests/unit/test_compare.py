@@ -1,4 +1,4 @@
-"""Two values are the same by type, content and aliases: reuse.md, rules 8 and 9, and the traps of facts.md."""
+"""Two values are the same by type, content and aliases: reuse.md, rules 8 and 9, and known traps of pickling."""
 
 # The expected value stands on the left in every test.
 
