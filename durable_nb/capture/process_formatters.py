@@ -17,7 +17,7 @@ __all__ = ["Formatters"]
 
 # Where a formatter keeps its functions: by type, by module and name of a type not imported yet, by attribute.
 _TABLES = ("singleton_printers", "type_printers", "deferred_printers")
-_Key = tuple[str, str, str, str]  # mime type, table, module, name
+_Key = tuple[str, str, str]  # mime type, module, name; IPython moves the entry when it first shows such a value
 
 
 def _formatters() -> Mapping[str, Any]:
@@ -64,12 +64,11 @@ class Formatters:
 
     def mark(self) -> dict[_Key, str]:
         """Return the name of each registered function, "" for one without."""
-        return {
-            (mime, table, *(_names(table, key) or ("", type(key).__name__))): _path(function)
-            if _names(table, key)
-            else ""
-            for mime, table, key, function in _walk()
-        }
+        found: dict[_Key, str] = {}
+        for mime, table, key, function in _walk():
+            names = _names(table, key)
+            found[(mime, *(names or ("", type(key).__name__)))] = _path(function) if names else ""
+        return found
 
     def base(self, mark: dict[_Key, str]) -> dict[_Key, str]:
         """Return the untouched state: nothing registered."""
@@ -84,13 +83,14 @@ class Formatters:
         for mime, table, key, _ in list(_walk()):
             getattr(_formatters()[mime], table).pop(key, None)
         lost = []
-        for mime, table, module, name, path in value:
-            function, key = _found("__main__", path), (module, name)
-            kind = _found(module, name) if table == "type_printers" else key
+        for mime, module, name, path in value:
+            function, known = _found("__main__", path), module in sys.modules
+            kind = _found(module, name) if known else (module, name)
             if function is None or kind is None or mime not in _formatters():
-                lost.append(self._unsaved((mime, table, *key), "the function or type is not there any more"))
+                lost.append(self._unsaved((mime, module, name), "the function or type is not there any more"))
             else:
-                getattr(_formatters()[mime], table)[kind] = function
+                formatter = _formatters()[mime]
+                (formatter.type_printers if known else formatter.deferred_printers)[kind] = function
         return lost
 
     def lost(self, mark: dict[_Key, str]) -> list[Unsaved]:
@@ -99,7 +99,7 @@ class Formatters:
         return [self._unsaved(key, reason) for key, path in sorted(mark.items()) if not path]
 
     def _unsaved(self, key: _Key, reason: str) -> Unsaved:
-        mime, _, module, name = key
+        mime, module, name = key
         return Unsaved(
             name=self.name, path=f"[{mime!r}][{f'{module}.{name}'.strip('.')}]", type="function", reason=reason
         )

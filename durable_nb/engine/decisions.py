@@ -101,8 +101,8 @@ def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
         joined = len(members) == 1 or (there and _joined_as_then(engine, name, sorted(members), after))
         if away and not (joined and engine.replay.names.keys().isdisjoint(members)):
             return [f"`{away[0]}` shares an object with `{name}` and is another version now"]
-        if there and joined:
-            continue
+        if there and (joined or members <= set(record.changed)):
+            continue  # joined as they were, or all of them the cell's own and loaded together when a cell runs
         if there:
             return [f"`{name}` shares objects differently than the cell had left it"]
         mutated = record.inputs.names.get(name) is not None and name not in engine.replay.names
