@@ -30,7 +30,9 @@ def partial_losses(namespace: Mapping[str, Any]) -> list[Unsaved]:
             found.append(Unsaved(name=name, path=".grad_fn", type=type(value.grad_fn).__name__, reason=reason))
         elif type(value) is types.FunctionType and (widget := shown_by(value)) is not None:
             reason = "the widget belongs to the front end's connection to this kernel; call interact again in a cell"
-            found.append(Unsaved(name=name, path=".widget", type=type(widget).__name__, reason=reason))
+            # Each widget is a loss of its own: the cell that hung this one on the function made it, none before did.
+            path = f".widget ({str(widget.model_id)[:8]})"
+            found.append(Unsaved(name=name, path=path, type=type(widget).__name__, reason=reason))
     return found
 
 

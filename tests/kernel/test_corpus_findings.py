@@ -130,13 +130,18 @@ def test_a_cell_that_removes_a_file_runs_when_the_file_was_made_again(lives: Liv
 
 def test_a_function_shown_by_interact_comes_back_without_its_widget(lives: Lives) -> None:
     """`interact` hangs a widget on the function: that is reported, and the function can be called."""
-    cells = ["from ipywidgets import interact\ndef f(x): return x + 1", "_ = interact(f, x=3)", "table = [f]"]
+    cells = [
+        "from ipywidgets import interact\ndef f(x): return x",
+        "_ = interact(f, x=3)",
+        "table = [f]",
+        "_ = interact(f, x=True)",
+    ]
     lives.run(*cells)
     told = lives.kill()
     assert "`f`.widget" in told
-    assert lives.value("[f(1), hasattr(f, 'widget'), table[0] is f]") == [2, False, True]
-    assert lives.run_all(cells) == [True, False, True]
-    assert lives.value("type(f.widget).__name__") == "interactive"
+    assert lives.value("[f(1), hasattr(f, 'widget'), table[0] is f]") == [1, False, True]
+    assert lives.run_all(cells) == [True, False, True, False]
+    assert lives.value("type(f.widget.children[0]).__name__") == "Checkbox"
 
 
 def test_a_shown_value_whose_name_is_bound_anew_later_does_not_cost_the_skip(lives: Lives) -> None:
