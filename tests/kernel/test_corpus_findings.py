@@ -104,13 +104,20 @@ def test_what_a_failing_cell_had_changed_is_there_after_a_loss(lives: Lives) -> 
     assert lives.value("done") == [0, 1]
 
 
-def test_a_lexer_of_pygments_works_again(lives: Lives) -> None:
-    """A lexer comes back with the tables of its class, which only making one makes."""
-    cells = ["from pygments.lexers import PythonLexer\nlexer = PythonLexer(stripall=True)", "found = lexer.stripall"]
-    lives.run(*cells)
+def test_lexers_and_formatters_of_pygments_work_again(lives: Lives) -> None:
+    """A lexer has the tables of its class, which only making one makes; a kind of token is the one object it was."""
+    lives.run(
+        "from pygments.lexers import PythonLexer\nfrom pygments.formatters import HtmlFormatter",
+        "from pygments.token import Token\nlexer, formatter = PythonLexer(stripall=True), HtmlFormatter()",
+        "kind = Token.Name.Builtin",
+    )
     lives.kill()
     tokens = "[text for _, text in lexer.get_tokens('x = 1')]"
     assert lives.value(f"[lexer.stripall, {tokens}]") == [True, ["x", " ", "=", " ", "1", "\n"]]
+    assert lives.value("[kind is Token.Name.Builtin, any(key is kind for key in formatter.ttype2class)]") == [
+        True,
+        True,
+    ]
 
 
 def test_a_cell_that_removes_a_file_runs_when_the_file_was_made_again(lives: Lives) -> None:
