@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from durable_nb.capture import compare
@@ -58,6 +58,8 @@ class NamespaceCapture:
         self._packer = Packer(lambda: self._codec, self._live_value)
         self._memory = Memory()
         self._grouping: tuple[tuple[str, ...], ...] = ()
+        # Names that a cell left out on request: its neighbours must not save them in its stead.
+        self._left_out: set[str] = set()
 
     # --- names ----------------------------------------------------------------------------------------------------
 
@@ -101,15 +103,35 @@ class NamespaceCapture:
         made_by: str,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
+        written: Collection[str] = (),
     ) -> Captured:
-        """Look at every name and return what differs from `head`; `include` and `exclude` are name patterns."""
+        """Look at every name and return what differs from `head`; `include` and `exclude` are name patterns.
+
+        Patterns are about what is new or changed: what stays as the head has it stays there. What was left out stays
+        so until a cell that is asked to save it has `written` it.
+        """
         everything = self.names()
-        names = {n: v for n, v in everything.items() if _wanted(n, include, exclude)}
+        stored = head.names if head is not None else {}
+        unwanted = {n for n in everything if not _wanted(n, include, exclude)}
+        left = self._left_out.intersection(everything).difference(written)
+        left |= {n for n in unwanted if n not in stored or n in written}
+        captured = self._look(head, checkpoint_id, made_by, everything, left)
+        changed = {n: v for n, v in captured.names.items() if v is not None and v.version == checkpoint_id}
+        if unwanted.intersection(changed):
+            left |= unwanted.intersection(changed)
+            captured = self._look(head, checkpoint_id, made_by, everything, left)
+        self._left_out = left
+        return captured
+
+    def _look(
+        self, head: Manifest | None, checkpoint_id: str, made_by: str, everything: Mapping[str, Any], left: Set[str]
+    ) -> Captured:
+        names = {n: v for n, v in everything.items() if n not in left}
         look = Look(self._memory, head, CheckpointId(checkpoint_id), made_by, names, self._print_of)
         atoms, rest = look.split()
         grouping = self._bind(rest, names)
         packed = self._packer.pack([*((n,) for n in atoms), *grouping.groups], names, look.known)
-        captured = look.result(packed, [n for n in everything if n not in names])
+        captured = look.result(packed, [n for n in everything if n in left])
         self._grouping = grouping.groups
         return captured
 
@@ -137,6 +159,7 @@ class NamespaceCapture:
         for name in manifest.names if names is None else names:
             variable = manifest.names[name]
             self._memory.adopted[name] = variable.version
+            self._left_out.discard(name)
             # What came back may pickle to other bytes than what was stored.
             self._memory.digests.pop(variable.group_id, None)
             try:

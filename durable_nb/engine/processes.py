@@ -17,12 +17,16 @@ from durable_nb.model import Json, Unsaved
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
 
-__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "restore"]
+__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "new_versions", "restore"]
 
 GUI = "shell.gui"
 # Where modules are found and which are imported has to be right before any value is loaded.
 EARLY = frozenset({"sys.path", "cwd", "imports"})
 UNTOUCHED = ""
+_LIBRARIES = (
+    "numpy", "pandas", "scipy", "sklearn", "matplotlib", "torch", "polars", "pyarrow", "xarray", "networkx",
+    "pydantic", "sqlalchemy", "dill",
+)  # fmt: skip
 
 
 def live(engine: Engine) -> dict[str, dict[str, Json]]:
@@ -68,3 +72,14 @@ def restore(engine: Engine, entries: Mapping[str, Json], *, only: Collection[str
         for sentence in engine.shell.restore_gui_state(entries[GUI]["value"]):
             lost.append(Unsaved(name=GUI, path="", type="shell state", reason=sentence))
     return lost
+
+
+def new_versions(engine: Engine) -> dict[str, str]:
+    """Return the versions of Python and of imported libraries that differ from what the head has noted."""
+    known = engine.head.versions if engine.head else {}
+    found = {"python": engine.modules["sys"].version.split()[0]}
+    for name in _LIBRARIES:
+        version = getattr(engine.modules.get(name), "__version__", None)
+        if isinstance(version, str):
+            found[name] = version
+    return {name: version for name, version in found.items() if known.get(name) != version}

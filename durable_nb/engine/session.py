@@ -6,7 +6,7 @@ ends after a finished body, the cell is durable, or one line has said why not an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -46,10 +46,6 @@ from durable_nb.store.repository import Workflow
 __all__ = ["Engine"]
 
 BASELINE = "baseline"  # stands for a checkpoint in a look that nothing is stored of
-LIBRARIES = (
-    "numpy", "pandas", "scipy", "sklearn", "matplotlib", "torch", "polars", "pyarrow", "xarray", "networkx",
-    "pydantic", "sqlalchemy", "dill",
-)  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)
@@ -144,7 +140,7 @@ class Engine:
             case Start(request=request, decision=decision):
                 return self._start(request, decision)
             case Complete(request=request, decision=decision, started=started, outcome=outcome):
-                return self.guarded("save this cell", lambda: self._complete(request, decision, started, outcome))
+                return self._save(request, decision, started, outcome)
             case Fail(request=request, started=started, outcome=outcome):
                 return self.guarded("record the failure", lambda: self._fail(request, started, outcome))
             case Notice(request=request):
@@ -263,12 +259,25 @@ class Engine:
             },
         }
 
+    def _save(self, request: CellRequest, decision: Decision, started: Started, outcome: BodyOutcome) -> None:
+        """Make the finished cell durable; an interrupt meanwhile ends the attempt in the history as well."""
+        before = self.head
+        try:
+            self.guarded("save this cell", lambda: self._complete(request, decision, started, outcome))
+        except KeyboardInterrupt as error:
+            if self.head is not before:
+                raise KeyboardInterrupt("interrupted, when the cell had finished and was saved.") from error
+            if (event := started.event) is not None:
+                stopped = KeyboardInterrupt("while the result was being saved")
+                self.guarded("record the interrupt", lambda: self._record_error(started, event, stopped))
+            raise
+
     def _complete(self, request: CellRequest, decision: Decision, started: Started, outcome: BodyOutcome) -> None:
         assert self.watch is not None
         metadata = self._metadata(started)
         files = self.watch.end()
         delta, process_changed = self._delta(
-            started.activity_id, include=request.options.include, exclude=request.options.exclude
+            started.activity_id, request.options.include, request.options.exclude, self.watch.inputs.access.stores
         )
         found, effects = inputs.after(self, request, self.watch.inputs, files, delta)
         event = started.event or self.append(
@@ -305,6 +314,12 @@ class Engine:
         self._note_cells()
         if started.event is None:
             return
+        self._record_error(started, started.event, error)
+        # What it had changed by then stays in memory, and hours of work may be in it: a loss must not take it back.
+        # The next durable cell would commit the same.
+        self.commit_outside()
+
+    def _record_error(self, started: Started, event: Event, error: BaseException) -> None:
         kind = "ActivityCanceled" if isinstance(error, KeyboardInterrupt) else "ActivityFailed"
         self.append(
             self.draft(
@@ -314,12 +329,9 @@ class Engine:
                 activity_id=started.activity_id,
                 attempt=started.attempt,
                 metadata=self._metadata(started),
-                correlation={"parent_event": started.event.event_id},
+                correlation={"parent_event": event.event_id},
             )
         )  # fmt: skip
-        # What it had changed by then stays in memory, and hours of work may be in it: a loss must not take it back.
-        # The next durable cell would commit the same.
-        self.commit_outside()
 
     def _notice(self, request: CellRequest) -> None:
         self.process.note_cell(request.tree)
@@ -335,12 +347,14 @@ class Engine:
         return int(state["execution_count"])
 
     def _delta(
-        self, made_by: str, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
+        self, made_by: str, include: Sequence[str] = (), exclude: Sequence[str] = (), written: Collection[str] = ()
     ) -> tuple[Delta, list[str]]:
         """Return what is different from the head: the namespace, and the state of the process around it."""
         execution_count = self._note_cells()
         checkpoint_id = self.workflow.next_checkpoint_id()
-        captured = self.capture.delta(self.head, checkpoint_id, made_by=made_by, include=include, exclude=exclude)
+        captured = self.capture.delta(
+            self.head, checkpoint_id, made_by=made_by, include=include, exclude=exclude, written=written
+        )
         process = self.process_delta()
         partly = self.process.partial(self.shell.namespace)
         unsaved = (*captured.unsaved, *self.process.reported(), *partly)
@@ -352,7 +366,7 @@ class Engine:
             process=process,
             shell={"execution_count": execution_count},
             unsaved=unsaved,
-            versions=self._new_versions(),
+            versions=processes.new_versions(self),
         )
         return delta, sorted(process)
 
@@ -363,15 +377,6 @@ class Engine:
         changed: dict[str, Json] = {n: entry for n, entry in now.items() if entry["digest"] != known.get(n)}
         changed.update({n: None for n in (self.head.process if self.head else {}) if n not in now})
         return changed
-
-    def _new_versions(self) -> dict[str, str]:
-        known = self.head.versions if self.head else {}
-        found = {"python": self.modules["sys"].version.split()[0]}
-        for name in LIBRARIES:
-            version = getattr(self.modules.get(name), "__version__", None)
-            if isinstance(version, str):
-                found[name] = version
-        return {name: version for name, version in found.items() if known.get(name) != version}
 
     def _commit_payload(self, delta: Delta, process_changed: Sequence[str]) -> dict[str, Json]:
         known = {(u.name, u.path) for u in self.head.unsaved} if self.head else set()

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
-from durable_nb.errors import RepositoryError, StaleEpoch, UsageError
+from durable_nb.errors import RepositoryError, RepositoryNotFound, StaleEpoch, UsageError
 from durable_nb.model import SCHEMA_VERSION, Event, EventDraft, Json, Owner, Problem
 from durable_nb.ports import Clock, Files, WritableFile
 from durable_nb.store.journal_lines import encode_line
@@ -312,7 +312,7 @@ class FileJournal:
                 self._lease.check()
                 self._file.truncate(self._size_bytes)
                 self._file.sync()
-        except (OSError, StaleEpoch):
+        except (OSError, StaleEpoch, RepositoryNotFound):
             # The caller already raises what went wrong first. The next append opens a new file, whose first line
             # chains to the last good one, and so says that nothing behind it counts.
             self._abandon_file()

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
-from durable_nb.errors import LeaseHeld, StaleEpoch
+from durable_nb.errors import LeaseHeld, RepositoryNotFound, StaleEpoch
 from durable_nb.model import Owner
 from durable_nb.ports import Clock, Files
 from durable_nb.store.process_identity import is_alive
@@ -77,8 +77,10 @@ class Lease:
         return lease
 
     def check(self) -> None:
-        """Raise StaleEpoch if a newer epoch has been claimed."""
+        """Raise StaleEpoch if a newer epoch has been claimed, RepositoryNotFound if our own claim is not there."""
         newest = _newest(self._files, self._folder)[0]
+        if newest <= self.owner.epoch:
+            self._must_be_there()
         if newest > self.owner.epoch:
             holder = _read_claim(self._files, self._folder, newest)
             who = f"process {holder.pid} on {holder.host}" if holder else "another kernel"
@@ -88,6 +90,17 @@ class Lease:
                 hint="Continue in the other kernel, or restart this one and load the extension to take over again.",
                 epoch=self.owner.epoch,
                 newer_epoch=newest,
+            )
+
+    def _must_be_there(self) -> None:
+        """Raise RepositoryNotFound if the folder was removed or moved: an open file takes what nobody will find."""
+        claim = _read_claim(self._files, self._folder, self.owner.epoch)
+        if claim is None or claim.kernel_id != self.owner.kernel_id:
+            raise RepositoryNotFound(
+                "The folder of this notebook's history was removed or moved while this kernel was running, so nothing "
+                "can be saved there any more. Your variables in memory are untouched.",
+                hint="Type `%reload_ext durable_nb`, then run a durable cell: it begins a new history, with all of "
+                "them. Or put the folder back.",
             )
 
     def beat(self, now_us: int) -> None:

@@ -165,7 +165,6 @@ def test_a_line_of_another_workflow_does_not_count() -> None:
     elsewhere = SimFiles()
     foreign._files = elsewhere
     elsewhere.make_folder(FOLDER)
-    foreign._lease._files = elsewhere  # type: ignore[union-attr]
     foreign.append([draft(5)])
     files.replace(FILE, lines[0] + elsewhere.read(FILE))
     assert reread(files) == ([0], ["torn_tail"])

@@ -1,0 +1,103 @@
+"""What fresh eyes found near the end: programs and accidents that nobody had tried, each as small as it gets.
+
+Every test runs real kernels.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from durable_nb.testing.lives import Lives, said
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Iterator[Lives]:
+    """A notebook whose every cell is durable."""
+    with Lives(tmp_path) as started:
+        yield started
+
+
+def saved(lives: Lives) -> list[str]:
+    """Return the names in the last checkpoint."""
+    return [row["name"] for row in lives.verb('sql "SELECT name FROM variables WHERE current"')]
+
+
+def test_what_a_cell_left_out_stays_out(lives: Lives) -> None:
+    """A name that `--exclude` kept from being saved is not saved by the cells after it, nor between them."""
+    lives.run("%%durable --exclude secret\nsecret = 'pw'\nopen_part = 1", "x = 1", "y = len(secret)")
+    lives.kill()
+    assert lives.value("[n for n in ('secret', 'open_part', 'x', 'y') if n in globals()]") == ["open_part", "x", "y"]
+
+
+def test_a_cell_without_the_option_saves_the_name_again(lives: Lives) -> None:
+    """Taken away, the option has no effect any more; given to a cell again, it takes the name out of the checkpoint."""
+    lives.run("%%durable --exclude secret\nsecret = 'pw'", "secret = 'pw'")
+    assert saved(lives) == ["secret"]
+    lives.run("%%durable --exclude secret\nsecret = 'pw'")
+    assert saved(lives) == []
+
+
+def test_including_names_keeps_what_other_cells_made(lives: Lives) -> None:
+    """`--include` is about what its cell made: what was saved before is back after a loss and stays through a skip."""
+    cells = ["a = [1]\nb = a", "%%durable --include 'keep*'\nkeep = 2\nother = 3"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.value("[a, b is a, keep, 'other' in globals()]") == [[1], True, 2, False]
+    assert lives.run_all(cells) == [True, True]
+    lives.run("c = b + [keep]")
+    assert lives.value("[a, b is a, c]") == [[1], True, [1, 2]]
+
+
+def test_a_changed_name_that_is_left_out_is_not_back_as_it_was_before(lives: Lives) -> None:
+    """An older value must not pass for the one that a cell left out; what shared objects with it is back."""
+    lives.run("a = [1]\nb = a", "%%durable --exclude b\nb.append(2)")
+    lives.kill()
+    assert lives.value("[a, 'b' in globals()]") == [[1, 2], False]
+
+
+def test_an_interrupt_while_a_result_is_saved_ends_the_attempt(lives: Lives) -> None:
+    """Stopped while a large variable is saved, the cell counts as canceled, and the next cell saves the variable."""
+    lives.run("a = 1")
+    cell = "big = {i: [i, str(i) * 3] for i in range(300_000)}\nprint('made', flush=True)"
+    request = lives.kernel.begin(cell)
+    lives.kernel.wait_for_text(request, "made")
+    lives.kernel.interrupt()
+    reply = lives.kernel.finish(request)
+    assert (reply.status, reply.ename) == ("error", "KeyboardInterrupt")
+    assert [row["status"] for row in lives.verb("status")["cells"]] == ["completed", "canceled"]
+    lives.run("c = len(big)")
+    told = lives.kill()
+    assert " in cell " not in told
+    assert lives.value("[a, c, len(big)]") == [1, 300_000, 300_000]
+    assert lives.verb("verify")["ok"] is True
+
+
+@pytest.mark.parametrize("accident", ["removed", "moved", "replaced"])
+def test_a_history_that_goes_away_under_a_kernel_is_told(lives: Lives, tmp_path: Path, accident: str) -> None:
+    """Cells run on and say at once that nothing is saved and what to type; after that everything is saved again."""
+    lives.run("a = 1")
+    history = tmp_path / ".durable"
+    if accident == "removed":
+        shutil.rmtree(history)
+    else:
+        history.rename(tmp_path / "elsewhere")
+    if accident == "replaced":
+        with Lives(tmp_path) as other:
+            other.run("z = 1")
+    reply = lives.run("b = 2")
+    assert "was removed or moved" in said(reply)
+    assert "%reload_ext durable_nb" in said(reply)
+    assert "was removed or moved" in lives.verb("status")["trouble"]
+    if accident == "moved":
+        (tmp_path / "elsewhere").rename(history)
+    else:
+        lives.run("%reload_ext durable_nb", "%durable on")
+    lives.run("c = 3")
+    assert lives.verb("status")["trouble"] == ""
+    lives.kill()
+    assert lives.value("[a, b, c]") == [1, 2, 3]
+    assert lives.verb("verify")["ok"] is True
