@@ -100,7 +100,7 @@ class Look:
             return all(self.memory.adopted.get(n) == self.head_names[n].version for n in group)
         return digest == dumped.digest
 
-    def result(self, packed: Packed, excluded: Sequence[str]) -> Captured:
+    def result(self, packed: Packed, excluded: Mapping[str, Any]) -> Captured:
         """Draw up the delta and remember what was seen."""
         memory = self.memory
         for group, dumped in packed.good.items():
@@ -194,7 +194,7 @@ class Look:
         alone = self.alone(name, self.names)
         return ("", dumped.size_bytes) if alone is None else alone
 
-    def _unsaved(self, packed: Packed, excluded: Sequence[str]) -> tuple[Unsaved, ...]:
+    def _unsaved(self, packed: Packed, excluded: Mapping[str, Any]) -> tuple[Unsaved, ...]:
         made, found = self.memory.made, []
         for name, bad in packed.bad.items():
             key = id(self.names[name])
@@ -202,6 +202,7 @@ class Look:
                 made[name] = (key, self.made_by)
             found.append(Unsaved(name=name, path=bad.path, type=bad.type, reason=bad.reason, made_by=made[name][1]))
         self.memory.made = {n: m for n, m in made.items() if n in packed.bad}
-        for name in excluded:
-            found.append(Unsaved(name=name, path="", type="", reason="left out on request (--include, --exclude)"))
+        for name, value in excluded.items():
+            reason = "left out on request (--include, --exclude)"
+            found.append(Unsaved(name=name, path="", type=type_name(value), reason=reason))
         return tuple(found)

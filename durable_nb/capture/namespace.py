@@ -131,7 +131,7 @@ class NamespaceCapture:
         atoms, rest = look.split()
         grouping = self._bind(rest, names)
         packed = self._packer.pack([*((n,) for n in atoms), *grouping.groups], names, look.known)
-        captured = look.result(packed, [n for n in everything if n in left])
+        captured = look.result(packed, {n: v for n, v in everything.items() if n in left})
         self._grouping = grouping.groups
         return captured
 

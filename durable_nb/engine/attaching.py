@@ -80,8 +80,10 @@ def _close_last(
         drafts.append(
             engine.draft("KernelLost", {"kernel_id": last.kernel_id, "cause": cause, "last_seen": last.last_seen})
         )
+    newest = max((a.seq for a in engine.state.attempts), default=0)
     for attempt in engine.state.open_attempts.values():
-        lost = attempt
+        # One that others followed had ended in memory; only its end could not be recorded.
+        lost = attempt if attempt.seq == newest else lost
         drafts.append(
             engine.draft(
                 "ActivityLost",

@@ -101,3 +101,21 @@ def test_a_history_that_goes_away_under_a_kernel_is_told(lives: Lives, tmp_path:
     lives.kill()
     assert lives.value("[a, b, c]") == [1, 2, 3]
     assert lives.verb("verify")["ok"] is True
+
+
+def test_a_cell_whose_end_could_not_be_recorded_is_not_where_the_kernel_was_lost(lives: Lives, tmp_path: Path) -> None:
+    """The cell named at the next load is the one that ran, not an earlier one that the disk refused to end."""
+    lives.run("a = 1")
+    history, elsewhere = tmp_path / ".durable", tmp_path / "elsewhere"
+    move = f"import os\nos.rename({str(history)!r}, {str(elsewhere)!r})"
+    assert "was removed or moved" in said(lives.run(f"b = 2\n{move}"))
+    elsewhere.rename(history)
+    lives.run("c = 3")
+    assert " in cell " not in lives.kill()
+    assert lives.value("[a, b, c]") == [1, 2, 3]
+
+
+def test_what_was_left_out_is_named_with_its_type(lives: Lives) -> None:
+    """The line that tells what is not back names the type and the request."""
+    lives.run("%%durable --exclude secret\nsecret = 'pw'")
+    assert "`secret` (str): left out on request" in lives.kill()
