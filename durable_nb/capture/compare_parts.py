@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-__all__ = ["ATOMS", "Incomparable", "Parts", "atom_key", "is_pandas", "parts"]
+__all__ = ["ATOMS", "Incomparable", "Parts", "atom_key", "is_expression", "is_pandas", "parts"]
 
 ATOMS: Final = frozenset(
     {int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range}
@@ -103,6 +103,11 @@ def is_pandas(value: Any) -> bool:
     """Tell whether an object is a table, column or index, whose insides pandas shares and copies as it likes."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series, pandas.Index))
+
+
+def is_expression(kind: type) -> bool:
+    """Tell whether objects of a type are expressions of sympy: they cannot change, and one symbol is in all of them."""
+    return any(base.__name__ == "Basic" and base.__module__ == "sympy.core.basic" for base in kind.__mro__)
 
 
 def _array(value: Any, numpy: Any) -> Parts:
@@ -270,12 +275,13 @@ def _reduced(value: Any) -> Parts:
         raise Incomparable(f"{type(error).__name__}: {error}") from error
     if isinstance(value, BaseException):
         children += [("cause", value.__cause__), ("arguments", value.args)]
-    if kind.__module__.partition(".")[0] == "pandas" and type(state) is dict:
+    module = str(kind.__module__)  # classes made at run time may have none
+    if module.partition(".")[0] == "pandas" and type(state) is dict:
         # Filled on first use and set on shallow copies: neither is part of what the column holds.
         children[2] = ("state", {k: v for k, v in state.items() if k not in ("_cache", "_item_cache", "_readonly")})
     if any(m is not None for m in more):
         children.append(("state setter", more[0]))
-    is_value = kind.__module__ in _VALUE_MODULES or kind.__module__.startswith("pandas._libs.tslibs")
+    is_value = module in _VALUE_MODULES or module.startswith("pandas._libs.tslibs") or is_expression(kind)
     return Parts((len(children),), children, shared=not is_value)
 
 

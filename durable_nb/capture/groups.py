@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from durable_nb.capture import inline_dicts
+from durable_nb.capture.compare_parts import is_expression
 from durable_nb.capture.definitions import (
     TYPING,
     Definitions,
@@ -127,12 +128,14 @@ class _Kinds(dict[type, int]):
             return _TEXT
         if cls is float:
             return _FLOAT
-        if cls in ATOMIC or issubclass(cls, _SKIPPED) or cls.__module__.startswith(_SHELL_MODULES):
+        if cls in ATOMIC or issubclass(cls, _SKIPPED) or str(cls.__module__).startswith(_SHELL_MODULES):
             return _SKIP
         if cls.__module__ in _IMMUTABLE_MODULES or any(b.__name__ in _DTYPES for b in cls.__mro__) or constants(cls):
             return _SKIP
         if cls is types.FunctionType or issubclass(cls, type) or cls is LruCache or cls in TYPING:
             return _DEFINITION
+        if is_expression(cls):
+            return _SKIP
         if issubclass(cls, enum.Enum):
             return _SKIP if importable(cls) else _MEMBER
         self.referents[cls] = next((self.plugin.referents[b] for b in cls.__mro__ if b in self.plugin.referents), None)
@@ -298,7 +301,7 @@ class _Walk:
         if isinstance(where, int):
             self.memory.setdefault(where, []).append(name)
         elif where is not None and where[1] > where[0]:
-            self.ranges.append((where[0], where[1], name, cls.__module__.partition(".")[0]))
+            self.ranges.append((where[0], where[1], name, str(cls.__module__).partition(".")[0]))
 
     def _definition(self, name: str, obj: Any, frontier: list[Any]) -> None:
         path = self.definitions.path(obj)

@@ -160,3 +160,21 @@ def test_a_shown_value_whose_name_is_bound_anew_later_does_not_cost_the_skip(liv
     assert lives.value("[x == [y], [out for out in Out.values() if out is x] == [x]]") == [True, True]
     assert lives.run_all(cells[3:]) == [True]
     assert lives.value("x") == 1
+
+
+def test_a_class_without_a_module_costs_no_checkpoint(lives: Lives) -> None:
+    """A class may say that it is of no module, as those do that sympy makes for `Function('f')`."""
+    lives.run("Odd = type('Odd', (), {'__module__': None})\nheld = [Odd()]", "x = 1")
+    lives.kill()
+    assert lives.value("x") == 1
+
+
+def test_expressions_of_sympy_do_not_tie_each_other_together(lives: Lives) -> None:
+    """One symbol is in every expression: binding it anew is no reason to run the cells that used it before."""
+    pytest.importorskip("sympy")
+    cells = ["import sympy", "x = sympy.Symbol('x')", "square = x ** 2\nsame = square", "x = sympy.Symbol('other')"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True] * 4
+    lives.run("check = [same is square, str(square.diff(sympy.Symbol('x'))), str(x)]")
+    assert lives.value("check") == [True, "2*x", "other"]

@@ -47,7 +47,7 @@ def _owner(a: Any) -> int:
 def _range(a: Any) -> int | tuple[int, int] | None:
     # Tensors know addresses only, so beside torch arrays are told apart by address too.
     root, below = _chain(a)
-    if below is not None and not type(below).__module__.startswith("torch"):
+    if below is not None and not str(type(below).__module__).startswith("torch"):
         return id(below)
     start = stop = int(root.__array_interface__["data"][0])
     for length, stride in zip(root.shape, root.strides, strict=True):
