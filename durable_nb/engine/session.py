@@ -36,7 +36,7 @@ from durable_nb.engine.flows import activity, plain
 from durable_nb.engine.interrupts import uninterrupted
 from durable_nb.engine.payloads import activity_id_of, outputs_json, unsaved_json
 from durable_nb.engine.replay import Replay
-from durable_nb.errors import CheckpointError, DurableError, RepositoryError, UsageError
+from durable_nb.errors import CheckpointError, DurableError, RepositoryError, RepositoryNotFound, UsageError
 from durable_nb.history import State
 from durable_nb.model import CheckpointId, Committed, Delta, Event, EventDraft, Json, Manifest, Unsaved
 from durable_nb.ports import Clock, Observer, Shell
@@ -163,6 +163,9 @@ class Engine:
         cause = error.__cause__ if isinstance(error, (CheckpointError, RepositoryError)) and error.__cause__ else error
         detail = str(cause) if isinstance(cause, (OSError, DurableError)) else f"{type(cause).__name__}: {cause}"
         self.trouble = f"could not {what}: {detail}"
+        if isinstance(cause, RepositoryNotFound):  # what was stored is not there, and the error says what to do
+            self.shell.say(f"durable_nb {self.trouble}")
+            return
         safe = f"checkpoint {self.head.checkpoint_id} is intact" if self.head else "nothing was saved before"
         self.shell.say(
             f"durable_nb {self.trouble}. Your variables are in memory as the cell left them and {safe}; "

@@ -91,6 +91,7 @@ def test_a_history_that_goes_away_under_a_kernel_is_told(lives: Lives, tmp_path:
     reply = lives.run("b = 2")
     assert "was removed or moved" in said(reply)
     assert "%reload_ext durable_nb" in said(reply)
+    assert "is intact" not in said(reply)
     assert "was removed or moved" in lives.verb("status")["trouble"]
     if accident == "moved":
         (tmp_path / "elsewhere").rename(history)
