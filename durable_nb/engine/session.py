@@ -162,9 +162,9 @@ class Engine:
     def _degrade(self, what: str, error: BaseException) -> None:
         cause = error.__cause__ if isinstance(error, (CheckpointError, RepositoryError)) and error.__cause__ else error
         detail = str(cause) if isinstance(cause, (OSError, DurableError)) else f"{type(cause).__name__}: {cause}"
-        self.trouble = f"could not {what}: {detail}"
+        self.trouble = f"could not {what}: {detail}".rstrip(".")
         if isinstance(cause, RepositoryNotFound):  # what was stored is not there, and the error says what to do
-            self.shell.say(f"durable_nb {self.trouble}")
+            self.shell.say(f"durable_nb {self.trouble}.")
             return
         safe = f"checkpoint {self.head.checkpoint_id} is intact" if self.head else "nothing was saved before"
         self.shell.say(

@@ -385,7 +385,8 @@ def _main_thread_only() -> None:
 
 
 def _interrupted(error: KeyboardInterrupt, *, ran: bool) -> BaseException:
-    words = (
+    # The engine says itself how far it had come, if it knows.
+    words = str(error) or (
         "interrupted while the cell's result was being saved; the result is in memory, run the cell again to save it."
         if ran
         else "interrupted before the cell's body ran; nothing changed."

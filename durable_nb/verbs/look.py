@@ -172,10 +172,11 @@ def checkpoints(context: Context, args: Arguments) -> Report:
     head = state.run.head if state.run else None
     rows: list[Sequence[object]] = []
     data: list[Json] = []
+    labels = {a.checkpoint_id: label(a) for a in state.attempts if a.checkpoint_id}
     for info in state.checkpoints.values():
         if info.checkpoint_id in state.deleted:
             continue
-        made = info.name or {"outside": "between cells", "activity": info.activity_id}.get(info.reason, info.reason)
+        made = labels.get(info.checkpoint_id) or {"outside": "between cells"}.get(info.reason, info.reason)
         mark = "head" if info.checkpoint_id == head else ""
         mark = "damaged" if info.checkpoint_id in state.corrupted else mark
         rows.append((info.checkpoint_id, clock_text(info.timestamp), made, info.changed, info.unsaved,
