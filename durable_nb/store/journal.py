@@ -145,14 +145,7 @@ class FileJournal:
 
     def read(self, after_seq: int = 0) -> Iterator[Event]:
         """Yield the trusted events in order of `seq`, from the first one behind `after_seq`."""
-        reader = JournalReader(
-            self._files,
-            self._folder,
-            workflow_id=self._workflow_id,
-            key=self._key,
-            trust=self._trust,
-            accepts=self._accepts,
-        )
+        reader = self._reader()
         for event in reader.events():
             if event.seq > after_seq:
                 yield event
@@ -242,8 +235,8 @@ class FileJournal:
                 file.close()
             self._files.sync_folder(self._folder)
 
-    def _find_head(self) -> Head:
-        reader = JournalReader(
+    def _reader(self) -> JournalReader:
+        return JournalReader(
             self._files,
             self._folder,
             workflow_id=self._workflow_id,
@@ -251,6 +244,9 @@ class FileJournal:
             trust=self._trust,
             accepts=self._accepts,
         )
+
+    def _find_head(self) -> Head:
+        reader = self._reader()
         for _ in reader.events():
             pass
         self._problems = reader.problems
