@@ -4,6 +4,7 @@ Called by `codec`, `groups` and `compare`. A reducer only describes an object; n
 A file `reducers/<lib>.py` has `LIBRARY` (the top-level module it is about, None: always) and `plugin() -> Plugin`.
 It is imported only when its library is already in `sys.modules`, so it may import that library at module level.
 Rebuild functions are named `_make_*`, live beside their reducer and never move: pickles name them.
+Every reducer says with `@promise` what comes back of what it describes; `tests/zoo` holds it to its word.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
-__all__ = ["SHARING", "Plugin", "Reducer", "Sharing", "Unstorable", "load"]
+__all__ = ["SHARING", "Kept", "Plugin", "Promise", "Reducer", "Sharing", "Unstorable", "load", "promise"]
 
 # What a file is about is spelt here and not read from the file, because reading it would import the file.
 ALWAYS = frozenset({"builtins", "threading", "io"})
@@ -28,6 +29,33 @@ class Unstorable(Exception):
 
 
 Reducer: TypeAlias = Callable[[Any], "tuple[Any, ...] | str"]
+Kept: TypeAlias = Literal["exact", "equal", "reported"]
+_R = TypeVar("_R", bound=Callable[[Any], Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """What comes back of what a reducer describes.
+
+    `exact`: type, content, identity and sharing as they were, and it goes on behaving the same. `equal`: it compares
+    equal and serves the same, but something named in `note` is new. `reported`: it is not stored, and the report gives
+    the reason. A reducer that promises `exact` or `equal` may still refuse single values, with a reason of their own.
+    """
+
+    kept: Kept
+    note: str = ""
+
+
+def promise(kept: Kept, note: str = "") -> Callable[[_R], _R]:
+    """Declare what a reducer keeps; read back with `vars(reducer)["promise"]`. `equal` and `reported` need a note."""
+    if kept != "exact" and not note:
+        raise ValueError(f"a reducer that promises {kept!r} says in a note what is new, or why")
+
+    def declare(reducer: _R) -> _R:
+        vars(reducer)["promise"] = Promise(kept=kept, note=note)
+        return reducer
+
+    return declare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
