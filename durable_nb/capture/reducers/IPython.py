@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = "IPython"
 
@@ -38,6 +38,7 @@ def _path(obj: Any) -> tuple[str, ...] | None:
     return next((("display_formatter", "formatters", m) for m, one in display.formatters.items() if one is obj), None)
 
 
+@promise("exact")
 def _part(obj: Any) -> tuple[Any, ...]:
     path = _path(obj)
     if path is None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = "asyncio"
 
 
+@promise("reported", "it belongs to the event loop of the lost kernel")
 def _future(future: Any) -> tuple[Any, ...]:
     kind = "Task" if isinstance(future, asyncio.Task) else type(future).__name__
     state = "finished" if future.done() else "pending"
     raise Unstorable(f"a {state} asyncio {kind} belongs to the event loop of the lost kernel; keep its result instead")
 
 
+@promise("reported", "it belongs to the event loop of the lost kernel")
 def _of_loop(obj: Any) -> tuple[Any, ...]:
     raise Unstorable(f"a {type(obj).__name__} belongs to the event loop of the lost kernel")
 

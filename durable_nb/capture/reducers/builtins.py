@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = None
 
@@ -31,6 +31,7 @@ def _make_view(mapping: Any, kind: str) -> Any:
     return getattr(mapping, kind)()
 
 
+@promise("exact")
 def _view(view: Any) -> tuple[Any, ...]:
     return _make_view, (_looked_at(view), _VIEWS[type(view)])
 
@@ -44,6 +45,7 @@ def _make_proxy(mapping: Any) -> types.MappingProxyType[Any, Any]:
     return types.MappingProxyType(mapping)
 
 
+@promise("exact")
 def _proxy(proxy: Any) -> tuple[Any, ...]:
     mapping = _looked_at(proxy)
     if any(type(v) is types.GetSetDescriptorType and k in ("__dict__", "__weakref__") for k, v in mapping.items()):
@@ -63,6 +65,7 @@ def _make_dead_ref() -> Any:
     return weakref.ref(_Gone())
 
 
+@promise("exact")
 def _ref(ref: Any) -> tuple[Any, ...]:
     target = ref()
     if target is None:
@@ -82,6 +85,7 @@ def _behind(proxy: Any) -> Any:
         raise Unstorable("a weak proxy whose object is gone") from None
 
 
+@promise("exact")
 def _weak_proxy(proxy: Any) -> tuple[Any, ...]:
     return _make_weak_proxy, (_behind(proxy),)
 
@@ -97,6 +101,7 @@ def _make_weak_method(method: Any) -> Any:
     return weakref.WeakMethod(method)
 
 
+@promise("exact")
 def _weak_method(ref: Any) -> tuple[Any, ...]:
     method = ref()
     return (_make_dead_ref, ()) if method is None else (_make_weak_method, (method,))
@@ -116,10 +121,12 @@ def _fill_weak_set(target: Any, items: list[Any]) -> None:
         target.add(item)
 
 
+@promise("exact")
 def _weak_dict(mapping: Any) -> tuple[Any, ...]:
     return _make_weak_container, (type(mapping),), list(mapping.items()), None, None, _fill_weak_dict
 
 
+@promise("exact")
 def _weak_set(held: Any) -> tuple[Any, ...]:
     return _make_weak_container, (type(held),), list(held), None, None, _fill_weak_set
 
@@ -128,6 +135,7 @@ def _make_property(fget: Any, fset: Any, fdel: Any, doc: str | None) -> property
     return property(fget, fset, fdel, doc)
 
 
+@promise("exact")
 def _property(obj: property) -> tuple[Any, ...]:
     return _make_property, (obj.fget, obj.fset, obj.fdel, obj.__doc__)
 
@@ -136,6 +144,7 @@ def _make_property_of(cls: type[property], fget: Any, fset: Any, fdel: Any, doc:
     return cls(fget, fset, fdel, doc)
 
 
+@promise("exact")
 def _property_subclass(obj: Any) -> Any:
     own: Any = type(obj).__reduce__
     if own is not object.__reduce__:
@@ -148,6 +157,7 @@ def _make_wrapper(cls: type, function: Any) -> Any:
     return cls(function)
 
 
+@promise("exact")
 def _wrapper(obj: Any) -> tuple[Any, ...]:
     return _make_wrapper, (type(obj), obj.__func__)
 
@@ -160,6 +170,7 @@ def _fill_cached_property(target: Any, state: dict[str, Any]) -> None:
     target.__dict__.update(state)
 
 
+@promise("exact")
 def _cached_property(obj: Any) -> tuple[Any, ...]:
     # Before Python 3.12 it holds a lock; a new, free one is right for a class that just came back.
     state = {k: v for k, v in vars(obj).items() if k != "lock"}
@@ -172,16 +183,19 @@ def _make_attribute(module: str, name: str) -> Any:
 
 
 def _constant(module: str, name: str) -> Callable[[Any], tuple[Any, ...]]:
+    @promise("exact")
     def reduce(obj: Any) -> tuple[Any, ...]:
         return _make_attribute, (module, name)
 
     return reduce
 
 
+@promise("exact")
 def _dataclass_field_kind(obj: Any) -> tuple[Any, ...]:
     return _make_attribute, ("dataclasses", obj.name)
 
 
+@promise("exact")
 def _environ(obj: Any) -> tuple[Any, ...]:
     if obj is os.environ or obj is getattr(os, "environb", None):
         return _make_attribute, ("os", "environ" if obj is os.environ else "environb")
@@ -189,6 +203,7 @@ def _environ(obj: Any) -> tuple[Any, ...]:
 
 
 def _refuse(reason: str) -> Callable[[Any], tuple[Any, ...]]:
+    @promise("reported", reason)
     def reduce(obj: Any) -> tuple[Any, ...]:
         raise Unstorable(reason)
 
@@ -208,6 +223,7 @@ def _fill_exception(made: BaseException, state: tuple[Any, Any, Any, bool]) -> N
     made.__cause__, made.__context__, made.__suppress_context__ = state[1:]
 
 
+@promise("equal", "the traceback is gone: it holds the frames of the lost kernel")
 def _exception(error: Any) -> Any:
     # Python's own way drops what an exception was raised from. Tracebacks hold frames and are not stored.
     own: Any = type(error).__reduce__

@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = "comm"
 
 
+@promise("reported", "it connects the front end to the lost kernel")
 def _comm(comm: Any) -> tuple[Any, ...]:
     raise Unstorable("a comm connects the front end to the lost kernel; open it again in a cell")
 

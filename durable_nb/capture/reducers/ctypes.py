@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = "ctypes"
 
@@ -17,6 +17,7 @@ def _make_array_type(item: Any, length: int) -> Any:
     return item * length
 
 
+@promise("exact")
 def _array_type(cls: Any) -> Any:
     # `c_int * 3` is made on the fly and cached; a class statement is a definition of somebody's.
     if "_type_" in vars(cls) and cls is cls._type_ * cls._length_:
@@ -24,10 +25,12 @@ def _array_type(cls: Any) -> Any:
     return NotImplemented
 
 
+@promise("reported", "an address in the memory of the lost kernel")
 def _address(obj: Any) -> tuple[Any, ...]:
     raise Unstorable(f"a ctypes {type(obj).__name__} is an address in the memory of the lost kernel")
 
 
+@promise("reported", "the library is loaded in the lost kernel")
 def _library(obj: Any) -> tuple[Any, ...]:
     raise Unstorable(f"a C library loaded by ctypes ({obj._name!r}); load it again in a cell")
 

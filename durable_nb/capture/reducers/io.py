@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = None
 
@@ -60,6 +60,7 @@ def _closed(stream: Any) -> Any:
     return _make_closed, (cls, name, mode, text, state)
 
 
+@promise("exact")
 def _stream(stream: Any) -> Any:
     for name in _CONSOLE:
         if getattr(sys, name, None) is stream:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 from durable_nb.capture.reducers._named import named
 
 LIBRARY = "multiprocessing"
@@ -28,6 +28,7 @@ _HANDLES = (
 )
 
 
+@promise("reported", "it belongs to the processes that share it")
 def _handle(obj: Any) -> tuple[Any, ...]:
     raise Unstorable(f"a multiprocessing {type(obj).__name__} belongs to the processes that share it")
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin
+from durable_nb.capture.reducers import Plugin, promise
 from durable_nb.capture.reducers._named import named
 
 LIBRARY = "pygments"
@@ -23,6 +23,7 @@ def _make_lexer(cls: Any) -> Any:
     return cls.__new__(cls)
 
 
+@promise("exact")
 def _lexer(lexer: Any) -> Any:
     return _make_lexer, (type(lexer),), dict(vars(lexer)) or None
 
@@ -32,6 +33,7 @@ def _make_token(names: tuple[str, ...]) -> Any:
     return functools.reduce(getattr, names, importlib.import_module("pygments.token").Token)
 
 
+@promise("exact")
 def _token(token: Any) -> tuple[Any, ...]:
     return _make_token, (tuple(token),)
 

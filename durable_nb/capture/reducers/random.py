@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterable
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin
+from durable_nb.capture.reducers import Plugin, promise
 
 LIBRARY = "random"
 
@@ -19,6 +19,7 @@ def _make_global() -> Any:
     return random._inst
 
 
+@promise("exact")
 def _generator(generator: Any) -> Any:
     return (_make_global, ()) if generator is random._inst else generator.__reduce_ex__(5)
 

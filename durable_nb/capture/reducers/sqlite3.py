@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = "sqlite3"
 
@@ -24,10 +24,12 @@ def _make_row(columns: list[str], values: tuple[Any, ...]) -> Any:
         connection.close()
 
 
+@promise("exact")
 def _row(row: Any) -> tuple[Any, ...]:
     return _make_row, (list(row.keys()), tuple(row))
 
 
+@promise("reported", "it is open only in the process that made it")
 def _open(obj: Any) -> tuple[Any, ...]:
     kind = type(obj).__name__
     raise Unstorable(f"a sqlite3.{kind} is open only in the process that made it; connect again in a cell")

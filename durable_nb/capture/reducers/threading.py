@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = None
 
@@ -23,12 +23,14 @@ def _make_rlock() -> Any:
     return threading.RLock()
 
 
+@promise("exact")
 def _lock(lock: Any) -> tuple[Any, ...]:
     if lock.locked():
         raise Unstorable("a lock that was held when the checkpoint was made, perhaps by another thread")
     return _make_lock, ()
 
 
+@promise("exact")
 def _rlock(lock: Any) -> tuple[Any, ...]:
     # Before Python 3.14 it has no `locked`; taking it to find out could make another thread fail.
     if repr(lock).startswith("<locked"):
@@ -36,6 +38,7 @@ def _rlock(lock: Any) -> tuple[Any, ...]:
     return _make_rlock, ()
 
 
+@promise("reported", "the data belongs to threads of the lost kernel")
 def _local(obj: Any) -> tuple[Any, ...]:
     raise Unstorable("thread-local data (threading.local) belongs to its threads")
 
