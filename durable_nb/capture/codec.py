@@ -172,9 +172,18 @@ class Codec:
         )
 
     def load(
-        self, data: bytes, buffers: Sequence[Any], resolve: Callable[[str], object], *, codec: str = "pickle5"
+        self,
+        data: bytes,
+        buffers: Sequence[Any],
+        resolve: Callable[[str], object],
+        *,
+        codec: str = "pickle5",
+        afterwards: list[Callable[[], None]] | None = None,
     ) -> dict[str, Any]:
-        """Return {name: value} of a stored group; names of other groups come from `resolve`. Raises `Failed`."""
+        """Return {name: value} of a stored group; names of other groups come from `resolve`. Raises `Failed`.
+
+        What has to be done once the values are live is added to `afterwards`; without that list it never is.
+        """
         current: rebuild.Loading | None = None
         try:
             with rebuild.loading(self.namespace, resolve) as current:
@@ -193,6 +202,8 @@ class Codec:
         reason = current.reason()
         if reason is not None:
             raise Failed(reason)
+        if afterwards is not None:
+            afterwards.extend(current.afterwards)
         return loaded
 
 

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from durable_nb.capture.reducers.ipywidgets import described
+
 __all__ = ["ATOMS", "Incomparable", "Parts", "atom_key", "is_expression", "is_pandas", "parts"]
 
 ATOMS: Final = frozenset(
@@ -139,6 +141,9 @@ def _library(value: Any) -> Parts | None:
                 return Parts(("generator",), [("bit_generator", value.bit_generator)])
             if isinstance(value, random.RandomState):
                 return Parts(("random_state",), [("state", value.get_state(legacy=False))])
+    widgets = sys.modules.get("ipywidgets")
+    if widgets is not None and isinstance(value, getattr(widgets, "Widget", ())):
+        return Parts(("widget",), [("class", kind), ("state", described(value))])
     torch = sys.modules.get("torch")
     if (
         torch is not None

@@ -135,24 +135,10 @@ def own_scope(f: types.FunctionType) -> dict[str, Any]:
     return {name: value for name, value in scope.items() if name in used}
 
 
-def shown_by(f: types.FunctionType) -> Any:
-    """Return the widget that ipywidgets' `interact` has hung on a function, else None."""
-    widget = f.__dict__.get("widget")
-    named = ((base.__module__, base.__name__) for base in type(widget).__mro__)
-    return widget if ("ipywidgets.widgets.widget", "Widget") in named else None
-
-
-def attributes_of(f: types.FunctionType) -> dict[str, Any]:
-    """Return the attributes of a function, without the widget that shows it, which belongs to the front end."""
-    if shown_by(f) is None:
-        return f.__dict__
-    return {name: value for name, value in f.__dict__.items() if name != "widget"}
-
-
 def parts(obj: Any) -> list[Any]:
     """Return what a definition holds, for the walk: never its globals."""
     if isinstance(obj, types.FunctionType):
-        return [obj.__defaults__, obj.__kwdefaults__, attributes_of(obj), obj.__annotations__, *(obj.__closure__ or ())]
+        return [obj.__defaults__, obj.__kwdefaults__, obj.__dict__, obj.__annotations__, *(obj.__closure__ or ())]
     if type(obj) is LruCache:
         return [vars(obj)["__wrapped__"], vars(obj)]
     if isinstance(obj, type):
@@ -219,10 +205,8 @@ class ByValue:
                 except ValueError:  # a cell that is not set yet stays empty
                     continue
             state["cells"] = tuple(filled)
-        # Of a function inside another object nobody would tell that its widget is gone: that one is reported whole.
-        mine = any(value is f for value in self.namespace.values()) if shown_by(f) is not None else False
-        if attributes := attributes_of(f) if mine else f.__dict__:
-            state["dict"] = dict(attributes)
+        if f.__dict__:
+            state["dict"] = dict(f.__dict__)
         for name in ("__defaults__", "__kwdefaults__", "__annotations__", "__type_params__"):
             value = getattr(f, name, None)
             if value:

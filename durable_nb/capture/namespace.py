@@ -7,6 +7,7 @@ namespace. What this class remembers is checked against the head it is given, so
 from __future__ import annotations
 
 import fnmatch
+import logging
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -22,6 +23,8 @@ from durable_nb.capture.packing import Packer
 from durable_nb.capture.reducers import load
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
 from durable_nb.model import CheckpointId, Manifest
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["Captured", "NamespaceCapture"]
 
@@ -213,6 +216,11 @@ class NamespaceCapture:
         self._namespace.update({n: v for n, v in staged.values.items() if not _OUT.fullmatch(n)})
         for name in others:
             self._namespace.pop(name, None)
+        for action in staged.afterwards:
+            try:
+                action()
+            except Exception:  # the value is there all the same; what it cannot reach now it says itself when used
+                _log.warning("something restored could not be connected again", exc_info=True)
         return out
 
     # --- comparing ------------------------------------------------------------------------------------------------

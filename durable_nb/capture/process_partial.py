@@ -1,4 +1,4 @@
-"""What a value leaves behind when it comes back: callbacks of figures, graphs of tensors, widgets of functions.
+"""What a value leaves behind when it comes back: callbacks of figures, graphs of tensors.
 
 Used by `process`. The values themselves are stored and restored; these losses are named so that none is silent.
 """
@@ -6,11 +6,9 @@ Used by `process`. The values themselves are stored and restored; these losses a
 from __future__ import annotations
 
 import sys
-import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from durable_nb.capture.definitions import shown_by
 from durable_nb.model import Unsaved
 
 __all__ = ["open_figures", "partial_losses"]
@@ -28,11 +26,6 @@ def partial_losses(namespace: Mapping[str, Any]) -> list[Unsaved]:
         elif tensor is not None and isinstance(value, tensor) and value.grad_fn is not None:
             reason = "the value is stored without the graph that computed it; backward() on it needs a new computation"
             found.append(Unsaved(name=name, path=".grad_fn", type=type(value.grad_fn).__name__, reason=reason))
-        elif type(value) is types.FunctionType and (widget := shown_by(value)) is not None:
-            reason = "the widget belongs to the front end's connection to this kernel; call interact again in a cell"
-            # Each widget is a loss of its own: the cell that hung this one on the function made it, none before did.
-            path = f".widget ({str(widget.model_id)[:8]})"
-            found.append(Unsaved(name=name, path=path, type=type(widget).__name__, reason=reason))
     return found
 
 

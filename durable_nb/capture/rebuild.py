@@ -26,7 +26,7 @@ from typing import Any
 from durable_nb.capture import foreign, generated
 from durable_nb.capture.foreign import Lost, NotFound
 
-__all__ = ["Loading", "loading", "missing_of_library", "resolve"]
+__all__ = ["Loading", "loading", "missing_of_library", "resolve", "when_live"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +34,14 @@ class Loading:
     """What a load is bound to: the live namespace, where names of other groups come from, what was not made again.
 
     `layouts` gives the names in the order of a closure's cells for code that this Python orders in another way.
+    `afterwards` is what to do once the values are live, which what is only compared or proved never is.
     """
 
     namespace: dict[str, Any]
     resolve: Callable[[str], object]
     lost: list[Lost] = field(default_factory=list)
     layouts: dict[int, tuple[types.CodeType, tuple[str, ...]]] = field(default_factory=dict)
+    afterwards: list[Callable[[], None]] = field(default_factory=list)
 
     def reason(self) -> str | None:
         """Return why something that was loaded is not whole, or None."""
@@ -80,6 +82,11 @@ def loading(namespace: dict[str, Any], resolver: Callable[[str], object]) -> Ite
 def resolve(name: str) -> object:
     """Return the value of a name of another group."""
     return _LOADING.get().resolve(name)
+
+
+def when_live(action: Callable[[], None]) -> None:
+    """Have something done once the values that are being loaded are live."""
+    _LOADING.get().afterwards.append(action)
 
 
 def _main(path: tuple[str, ...]) -> object:

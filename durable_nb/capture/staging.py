@@ -26,12 +26,16 @@ ReadGroup: TypeAlias = Callable[[Group], tuple[bytes, Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """Values ready to be applied, what did not load and why, and live definitions that were used as they are."""
+    """Values ready to be applied, what did not load and why, and live definitions that were used as they are.
+
+    `afterwards` is to be done once the values are in the namespace: a widget connects to the front end.
+    """
 
     checkpoint: Manifest
     values: Mapping[str, Any] = field(default_factory=dict)
     unsaved: tuple[Unsaved, ...] = ()
     reused: frozenset[str] = frozenset()
+    afterwards: tuple[Callable[[], None], ...] = ()
 
 
 class Staging:
@@ -52,6 +56,7 @@ class Staging:
         self.reused: dict[str, Any] = {}
         self.failed: dict[str, str] = {}
         self._loading: set[GroupId] = set()
+        self._afterwards: list[Callable[[], None]] = []
 
     def stage(self, names: Iterable[str]) -> Staged:
         """Load the groups of `names` and what they need."""
@@ -64,7 +69,13 @@ class Staging:
                 again, self.failed = list(self.failed), {}
                 self._load_all(again)
         unsaved = tuple(self._unsaved(name, reason) for name, reason in self.failed.items())
-        return Staged(checkpoint=self._manifest, values=self.values, unsaved=unsaved, reused=frozenset(self.reused))
+        return Staged(
+            checkpoint=self._manifest,
+            values=self.values,
+            unsaved=unsaved,
+            reused=frozenset(self.reused),
+            afterwards=tuple(self._afterwards),
+        )
 
     def _load_all(self, names: Iterable[str]) -> None:
         for name in names:
@@ -98,7 +109,7 @@ class Staging:
             for name in group.deps:
                 self._resolve(name)
             data, buffers = self._read(group)
-            loaded = self._codec.load(data, buffers, self._resolve, codec=group.codec)
+            loaded = self._codec.load(data, buffers, self._resolve, codec=group.codec, afterwards=self._afterwards)
         except (Failed, DurableError) as failure:  # DurableError: a damaged or missing object of the store
             for name in held:
                 self.failed[name] = str(failure.args[0])

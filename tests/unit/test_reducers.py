@@ -310,12 +310,26 @@ def test_h5py_handles_are_refused_and_types_come_back(tmp_path: Path) -> None:
     assert h5py.check_string_dtype(_again(x=h5py.string_dtype())["x"]) is not None
 
 
-def test_widgets_and_comms_are_refused() -> None:
-    """They live half in the front end."""
+def test_comms_are_refused_and_widgets_come_back_without_theirs() -> None:
+    """A comm is a connection of one kernel; a widget that is only loaded has none and keeps its model's id."""
     widgets = pytest.importorskip("ipywidgets")
     comm = pytest.importorskip("comm.base_comm")
-    assert "widget" in _reason(widgets.VBox([widgets.IntSlider()]))
+    slider = widgets.IntSlider(value=3)
+    again = _again(x=widgets.VBox([slider]))["x"]
+    assert (3, None) == (again.children[0].value, again.children[0].comm)
+    assert slider.model_id == vars(again.children[0])["_model_id"]
     assert "comm" in _reason(comm.CommManager())
+
+
+def test_a_widget_with_a_pickle_of_its_own_is_refused() -> None:
+    """Its way back would talk to the front end while the value is only looked at."""
+    widgets = pytest.importorskip("ipywidgets")
+
+    class Own(widgets.IntSlider):
+        def __reduce__(self) -> Any:
+            return Own, ()
+
+    assert "way of its own" in _reason(Own())
 
 
 @pytest.fixture
