@@ -11,6 +11,7 @@ import enum
 import gc
 import sys
 import types
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -161,7 +162,7 @@ class _Walk:
         self.boring: dict[int, Any] = {}  # importable definitions, kept alive so that their ids stay theirs
         self.kept: list[Any] = []  # temporaries, for the same reason
         self.memory: dict[int, list[str]] = {}
-        self.ranges: list[tuple[int, int, str, str]] = []
+        self.ranges: list[tuple[int, int, str, Any]] = []
 
     def find(self, name: str) -> str:
         """Return the representative of a name's group."""
@@ -301,7 +302,7 @@ class _Walk:
         if isinstance(where, int):
             self.memory.setdefault(where, []).append(name)
         elif where is not None and where[1] > where[0]:
-            self.ranges.append((where[0], where[1], name, str(cls.__module__).partition(".")[0]))
+            self.ranges.append((where[0], where[1], name, obj))
 
     def _definition(self, name: str, obj: Any, frontier: list[Any]) -> None:
         path = self.definitions.path(obj)
@@ -359,11 +360,11 @@ class _Walk:
                 objects.add(where)
             if len(users) > 1 or where in objects:
                 shared.add(where)
-        mixed = self._overlaps(shared)
+        members = self._overlaps(shared)
         return Sharing(
             memory=frozenset(shared),
             objects=frozenset(objects),
-            mixed=frozenset(mixed),
+            members=members,
             dicts=frozenset(self.shared_dicts),
         )
 
@@ -383,29 +384,32 @@ class _Walk:
             name: Sharing(
                 memory=frozenset(w for w, n in Counter(uses.get(name, ())).items() if n > 1),
                 objects=sharing.objects,
-                mixed=sharing.mixed,
+                members=sharing.members,
                 dicts=frozenset(self.own_dicts.get(name, ())),
             )
             for name in names
         }
 
-    def _overlaps(self, shared: set[int | tuple[int, int]]) -> set[tuple[int, int]]:
-        """Join names of overlapping ranges; add the ranges to `shared`, return those of several libraries."""
-        mixed: set[tuple[int, int]] = set()
-        cluster: list[tuple[int, int, str, str]] = []
+    def _overlaps(
+        self, shared: set[int | tuple[int, int]]
+    ) -> dict[tuple[int, int], tuple[tuple[int, int, weakref.ref[Any]], ...]]:
+        """Join names of overlapping ranges; add the ranges to `shared`, return who looks at each stretch of memory."""
+        members: dict[tuple[int, int], tuple[tuple[int, int, weakref.ref[Any]], ...]] = {}
+        cluster: list[tuple[int, int, str, Any]] = []
         end = 0
-        for entry in [*sorted(self.ranges), (sys.maxsize << 2, 0, "", "")]:
+        for entry in [*sorted(self.ranges, key=lambda r: r[:2]), (sys.maxsize << 2, 0, "", None)]:
             if entry[0] >= end:
                 if len(cluster) > 1:
-                    shared.update((start, stop) for start, stop, *_ in cluster)
-                    if len({library for *_, library in cluster}) > 1:
-                        mixed.update((start, stop) for start, stop, *_ in cluster)
+                    # Weak, because what was seen is remembered until the next look and must not keep objects alive.
+                    users = tuple((start, stop, weakref.ref(obj)) for start, stop, _, obj in cluster)
+                    members.update(((start, stop), users) for start, stop, _ in users)
                 cluster = []
             elif cluster:
                 self.union(cluster[0][2], entry[2])
             cluster.append(entry)
             end = max(end, entry[1])
-        return mixed
+        shared.update(members)
+        return members
 
 
 def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:

@@ -474,8 +474,10 @@ def test_torch_gradients_and_attributes_are_kept_and_graphs_fail_aloud(torch: An
     found = _again(w=w, loss=loss)
     assert found["w"].grad.tolist() == [2.0, 2.0]
     assert (found["w"].requires_grad, found["w"].note, found["loss"].item()) == (True, "mine", 2.0)
-    with pytest.raises(RuntimeError, match="does not require grad"):
-        found["loss"].backward()
+    assert (loss.requires_grad, loss.is_leaf) == (found["loss"].requires_grad, found["loss"].is_leaf)
+    for reached in (found["loss"], found["loss"] * torch.ones(1, requires_grad=True)):
+        with pytest.raises(RuntimeError, match="without the graph"):
+            reached.sum().backward()
 
 
 def test_torch_module_and_optimizer_keep_their_shared_parameters(torch: Any) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -79,13 +80,13 @@ class Sharing:
     """What the last walk saw of shared memory, in the words of `Plugin.memory`.
 
     `memory` are the owners and address ranges that more than one object looks at; `objects` those owners among them
-    that the namespace also reaches as objects; `mixed` those ranges that objects of several libraries look at.
+    that the namespace also reaches as objects; `members` are, by range, who else looks at its memory.
     `dicts` are the ids of dictionaries reached more than once: one of them may be the `__dict__` of an object.
     """
 
     memory: frozenset[int | tuple[int, int]] = frozenset()
     objects: frozenset[int] = frozenset()
-    mixed: frozenset[tuple[int, int]] = frozenset()
+    members: Mapping[tuple[int, int], tuple[tuple[int, int, weakref.ref[Any]], ...]] = field(default_factory=dict)
     dicts: frozenset[int] = frozenset()
 
 

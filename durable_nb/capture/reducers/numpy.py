@@ -16,39 +16,16 @@ from typing import Any
 import numpy as np
 
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
+from durable_nb.capture.reducers._memory import chain, in_order, keeper
 from durable_nb.capture.reducers.builtins import _make_attribute
 
 LIBRARY = "numpy"
 
 DIGEST_BYTES = 64 << 20
+_BUFFERS = (bytes, bytearray, array.array)
 
 
-def _chain(a: Any) -> tuple[Any, Any]:
-    """Return the last array of the chain of bases, and the object below it that holds the memory (None: the array)."""
-    below = a.base
-    while True:
-        if isinstance(below, np.ndarray):
-            a = below
-        elif type(below).__name__ == "DummyArray" and isinstance(getattr(below, "base", None), np.ndarray):
-            a = below.base  # `as_strided` and `sliding_window_view` put this between a view and its array
-        else:
-            break
-        below = a.base
-    while isinstance(below, memoryview):
-        below = below.obj
-    return a, below
-
-
-def _owner(a: Any) -> int:
-    root, below = _chain(a)
-    return id(root) if below is None else id(below)
-
-
-def _range(a: Any) -> int | tuple[int, int] | None:
-    # Tensors know addresses only, so beside torch arrays are told apart by address too.
-    root, below = _chain(a)
-    if below is not None and not str(type(below).__module__).startswith("torch"):
-        return id(below)
+def _range(root: Any) -> tuple[int, int] | None:
     start = stop = int(root.__array_interface__["data"][0])
     for length, stride in zip(root.shape, root.strides, strict=True):
         if length == 0:
@@ -58,16 +35,15 @@ def _range(a: Any) -> int | tuple[int, int] | None:
 
 
 def _memory(a: Any) -> int | tuple[int, int] | None:
-    return _range(a) if "torch" in sys.modules else _owner(a)
+    root, below = chain(a)
+    if below is None:
+        # Tensors know addresses only, so beside torch arrays are told apart by address too.
+        return _range(root) if "torch" in sys.modules else id(root)
+    return id(below) if type(below) in _BUFFERS else _range(root)
 
 
 def _is_shared(a: Any, sharing: Sharing | None) -> bool:
-    if sharing is None:
-        return False
-    where = _memory(a)
-    if where in sharing.mixed:
-        raise Unstorable("it shares its memory with an object of another library; make it from that again in a cell")
-    return where in sharing.memory
+    return sharing is not None and _memory(a) in sharing.memory
 
 
 def _referents(a: Any) -> Iterable[Any]:
@@ -84,14 +60,6 @@ def _offset(a: Any, start: int) -> int:
     return int(a.__array_interface__["data"][0]) - start
 
 
-def _in_order(root: Any) -> Any:
-    """Return the memory of an array as a C-contiguous one, None if it has gaps or overlaps itself."""
-    plain: Any = np.ndarray.view(root, np.ndarray)
-    axes = sorted(range(plain.ndim), key=lambda axis: -plain.strides[axis])
-    made = plain if plain.flags.c_contiguous else plain.transpose(axes)
-    return made if made.flags.c_contiguous else None
-
-
 def _make_ordered(data: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool) -> Any:
     """Return an array whose axes lie in memory in an order of their own, as copies of transposed arrays have it."""
     made = np.ndarray(shape, dtype, data, 0, strides)
@@ -106,15 +74,22 @@ def _make_view(
     """Return an array on the memory of `root` (an array or a buffer)."""
     if isinstance(root, np.ndarray) and dtype.hasobject:
         # numpy makes no array of objects from a buffer, but it does from another array of objects.
-        flat: Any = _in_order(root).reshape(-1)[offset // dtype.itemsize :]
+        flat: Any = in_order(root).reshape(-1)[offset // dtype.itemsize :]
         made = np.lib.stride_tricks.as_strided(flat, shape, strides)
     elif isinstance(root, np.ndarray):
-        made = np.ndarray.__new__(np.ndarray, shape, dtype, _in_order(root), offset, strides)
+        made = np.ndarray.__new__(np.ndarray, shape, dtype, in_order(root), offset, strides)
     else:
         made = np.ndarray.__new__(np.ndarray, shape, dtype, root, offset, strides)
     if not writeable:
         made.flags.writeable = False
     return made if cls is None else made.view(cls)
+
+
+def _make_on_storage(storage: Any, *place: Any) -> Any:
+    """Return an array on the memory of a storage of torch."""
+    torch: Any = sys.modules["torch"]
+    flat = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (storage.nbytes(),), (1,)).numpy()
+    return _make_view(flat, *place)
 
 
 def _fill_attributes(made: Any, state: dict[str, Any]) -> None:
@@ -125,18 +100,21 @@ def _array(a: Any) -> Any:
     sharing = SHARING.get()
     if sharing is None or not _is_shared(a, sharing):
         return NotImplemented
-    root, below = _chain(a)
+    root, below = chain(a)
     cls = None if type(a) is np.ndarray else type(a)
-    if below is not None and id(below) in sharing.objects:
-        if type(below) not in (bytes, bytearray, array.array):
-            raise Unstorable(f"an array on the memory of a {type(below).__module__}.{type(below).__qualname__}")
+    if type(below) in _BUFFERS:
         start = int(np.frombuffer(below, dtype=np.uint8).__array_interface__["data"][0])
         return _make_view, (below, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
+    kept = keeper(sharing, _memory(a))
+    if kept is not None and not isinstance(kept, np.ndarray):
+        place = a.dtype, a.shape, _offset(a, kept.untyped_storage().data_ptr()), a.strides, a.flags.writeable, cls
+        return _make_on_storage, (kept.untyped_storage(), *place)
+    root = root if kept is None else kept
     if root is a:
         return _root(a)
     if a.dtype != root.dtype and (a.dtype.hasobject or root.dtype.hasobject):
         raise Unstorable("a view of one field of an array of objects; store a copy of it")
-    if _in_order(root) is None or not (root.flags.forc or _is_plain(root)):
+    if in_order(root) is None or not (root.flags.forc or _is_plain(root)):
         raise Unstorable("a view of an array in an unusual memory order; store a copy of it")
     start = int(root.__array_interface__["data"][0])
     return _make_view, (root, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
@@ -148,7 +126,7 @@ def _is_plain(root: Any) -> bool:
 
 def _root(a: Any) -> Any:
     # Pickle's own way brings the numbers back in C order, where views would find others at their places.
-    ordered = None if a.flags.forc or not _is_plain(a) else _in_order(a)
+    ordered = None if a.flags.forc or not _is_plain(a) else in_order(a)
     if ordered is None:
         return NotImplemented
     data = pickle.PickleBuffer(ordered.reshape(-1).view(np.uint8))
@@ -157,7 +135,7 @@ def _root(a: Any) -> Any:
 
 def _subclass(a: Any) -> Any:
     sharing = SHARING.get()
-    if _is_shared(a, sharing) and _chain(a)[0] is not a:
+    if _is_shared(a, sharing) and chain(a)[0] is not a:
         own_way: Any = type(a).__reduce__
         if own_way is not np.ndarray.__reduce__:
             raise Unstorable(f"a {type(a).__qualname__} that shares its memory with another array; store a copy of it")
@@ -180,7 +158,7 @@ def _make_memmap(path: str, dtype: Any, mode: str, offset: int, shape: tuple[int
 
 
 def _memmap(a: Any) -> Any:
-    root: Any = _chain(a)[0]
+    root: Any = chain(a)[0]
     mapped = isinstance(root, np.memmap) and getattr(root, "_mmap", None) is not None
     if not mapped or root.filename is None or root.mode == "c":
         # Results of arithmetic are memmaps in name only; a copy-on-write map has contents of its own.

@@ -1,7 +1,7 @@
-"""Tensors keep sharing their storage, keep `.grad`, and leave the graph that computed them behind.
+"""Tensors keep sharing their storage, with arrays too, keep `.grad`, and leave the graph that computed them behind.
 
 Merged into the plug-in by `load` once torch is imported. A storage is stored once per pickle, out of band; a tensor is
-an offset, a shape and strides into it.
+an offset, a shape and strides into it. Modules and optimizers are in `_torch_nn`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ import pickle
 import sys
 import warnings
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin
+from durable_nb.capture.reducers import SHARING, Plugin, promise
+from durable_nb.capture.reducers import _torch_nn as nn
+from durable_nb.capture.reducers._memory import in_order, keeper
 
 LIBRARY = "torch"
 
@@ -33,6 +36,19 @@ def _make_storage(data: Any, size: int) -> Any:
     return (source.clone() if memoryview(data).readonly else source).untyped_storage()
 
 
+def _make_storage_in(owner: Any, offset: int, size: int) -> Any:
+    """Return a storage on the memory of an array, or of another storage."""
+    torch = _torch()
+    if isinstance(owner, torch.UntypedStorage):
+        flat = torch.empty(0, dtype=torch.uint8).set_(owner, offset, (size,), (1,)).numpy()
+    else:
+        flat = in_order(owner).reshape(-1).view("u1")[offset : offset + size]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the array may be read-only, as the one before was
+        return torch.from_numpy(flat).untyped_storage()
+
+
+@promise("exact")
 def _storage(storage: Any) -> Any:
     torch = _torch()
     if storage.device.type != "cpu":
@@ -40,8 +56,25 @@ def _storage(storage: Any) -> Any:
     size = storage.nbytes()
     if size == 0:
         return _make_storage, (b"", 0)
+    owner = _elsewhere(storage)
+    if owner is not None:
+        base = owner.data_ptr() if isinstance(owner, torch.UntypedStorage) else owner.__array_interface__["data"][0]
+        return _make_storage_in, (owner, storage.data_ptr() - base, size)
     view = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (size,), (1,))
     return _make_storage, (pickle.PickleBuffer(view.numpy()), size)
+
+
+def _elsewhere(storage: Any) -> Any:
+    """Return the array or the other storage that holds the memory of a storage, None if it holds it itself."""
+    sharing = SHARING.get()
+    where = storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+    if sharing is None or where not in sharing.memory:
+        return None
+    kept = keeper(sharing, where)
+    if kept is None or not isinstance(kept, _torch().Tensor):
+        return kept
+    own = kept.untyped_storage()
+    return None if own._cdata == storage._cdata else own
 
 
 def _make_tensor(storage: Any, dtype: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Any:
@@ -61,26 +94,69 @@ def _make_moved(data: Any, device: str) -> Any:
     return data.to(device) if usable else data
 
 
+@lru_cache(maxsize=1)
+def _lost_graph() -> Any:
+    torch = _torch()
+
+    class GraphLeftBehind(torch.autograd.Function):  # type: ignore[misc,name-defined]
+        """Stands where the graph of a computed tensor was, so that backward() fails instead of stopping short."""
+
+        @staticmethod
+        def forward(ctx: Any, anchor: Any, storage: Any, dtype: str, *place: Any) -> Any:
+            """Return the tensor; nothing is computed."""
+            return _make_tensor(storage, dtype, *place)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            """Say what happened."""
+            raise RuntimeError(
+                "this tensor came back after a restore without the graph that computed it: "
+                "run the cell that computes it again before backward()"
+            )
+
+    return GraphLeftBehind
+
+
+def _make_computed(storage: Any, dtype: str, *place: Any) -> Any:
+    """Return a tensor that is the result of something, of which only the result is known."""
+    return _lost_graph().apply(_torch().empty(0, requires_grad=True), storage, dtype, *place)
+
+
+def _make_conjugate(tensor: Any, conjugate: bool, negative: bool) -> Any:
+    """Return the lazy conjugate or negative of a tensor, on the same memory."""
+    made = tensor.conj() if conjugate else tensor
+    return _torch()._neg_view(made) if negative else made
+
+
 def _fill_tensor(tensor: Any, state: dict[str, Any]) -> None:
     if state["requires_grad"]:
         tensor.requires_grad_(True)
+    if state.get("retains_grad"):
+        tensor.retain_grad()
     if state["grad"] is not None:
         tensor.grad = state["grad"]
     tensor.__dict__.update(state["attributes"])
+    for name in nn.TENSOR_HOOKS:
+        if state.get(name):
+            setattr(tensor, name, state[name])
+            nn.count_hooks(state[name])
 
 
+@promise("exact", "a computed tensor comes back without its graph, and says so when backward() reaches it")
 def _tensor(tensor: Any) -> Any:
     torch = _torch()
-    plain = tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-    if not plain or tensor.device.type not in {"cpu", "cuda"} or tensor._backward_hooks:
+    if tensor.layout is not torch.strided or tensor.is_quantized or tensor.device.type not in {"cpu", "cuda"}:
         return tensor.__reduce_ex__(5)
     leaf = bool(tensor.is_leaf)
-    # Without its graph a computed tensor is a value: a later backward() must fail aloud instead of doing nothing.
     state = {
         "requires_grad": leaf and bool(tensor.requires_grad),
-        "grad": tensor.grad if leaf else None,
+        "grad": tensor.grad if leaf or tensor.retains_grad else None,
         "attributes": dict(vars(tensor)),
     }
+    if not leaf and tensor.retains_grad:
+        state["retains_grad"] = True
+    if leaf:
+        state |= {name: hooks for name in nn.TENSOR_HOOKS if (hooks := getattr(tensor, name, None))}
     fill = None if state == {"requires_grad": False, "grad": None, "attributes": {}} else state
     made = _made(tensor)
     return (*made, fill, None, None, _fill_tensor) if fill else made
@@ -95,7 +171,11 @@ def _made(tensor: Any) -> tuple[Any, ...]:
         return _make_moved, (data.cpu(), str(data.device))
     dtype = str(data.dtype).removeprefix("torch.")
     place = (data.storage_offset(), tuple(data.shape), tuple(data.stride()))
-    return _make_tensor, (data.untyped_storage(), dtype, *place)
+    if data.is_conj() or data.is_neg():
+        plain = torch.empty(0, dtype=data.dtype).set_(data.untyped_storage(), *place)
+        return _make_conjugate, (plain, data.is_conj(), data.is_neg())
+    computed = not tensor.is_leaf and tensor.requires_grad
+    return _make_computed if computed else _make_tensor, (data.untyped_storage(), dtype, *place)
 
 
 def _make_generator(device: str, state: Any) -> Any:
@@ -108,6 +188,7 @@ def _make_default_generator() -> Any:
     return _torch().default_generator
 
 
+@promise("exact")
 def _generator(generator: Any) -> Any:
     if generator is _torch().default_generator:
         return _make_default_generator, ()
@@ -123,8 +204,8 @@ def _memory(tensor: Any) -> tuple[int, int] | None:
 
 
 def _referents(tensor: Any) -> Iterable[Any]:
-    grad = tensor.grad if tensor.is_leaf else None
-    return [grad, *vars(tensor).values()]
+    grad = tensor.grad if tensor.is_leaf or tensor.retains_grad else None
+    return [grad, *vars(tensor).values(), *(getattr(tensor, name, None) for name in nn.TENSOR_HOOKS)]
 
 
 def _generator_referents(generator: Any) -> Iterable[Any] | None:
@@ -132,7 +213,7 @@ def _generator_referents(generator: Any) -> Iterable[Any] | None:
 
 
 def plugin() -> Plugin:
-    """Return what torch needs; modules, optimizers and shapes are made of tensors and come by themselves."""
+    """Return what torch needs; most of its other objects are made of tensors and come by themselves."""
     torch = sys.modules["torch"]
     return Plugin(
         exact={
@@ -141,6 +222,7 @@ def plugin() -> Plugin:
             torch.UntypedStorage: _storage,
             torch.Generator: _generator,
         },
-        referents={torch.Tensor: _referents, torch.Generator: _generator_referents},
+        subclasses=nn.subclasses(),
+        referents={torch.Tensor: _referents, torch.Generator: _generator_referents, **nn.referents()},
         memory={torch.Tensor: _memory},
     )

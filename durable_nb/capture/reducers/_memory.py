@@ -1,0 +1,70 @@
+"""Who keeps a stretch of memory that arrays and tensors look at together: one of them is stored, the others look at it.
+
+Used by the files beside it while a group is dumped. Nothing live changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from durable_nb.capture.reducers import Sharing, Unstorable
+
+__all__ = ["chain", "in_order", "keeper"]
+
+
+def chain(a: Any) -> tuple[Any, Any]:
+    """Return the last array of the chain of bases, and the object below it that holds the memory (None: the array)."""
+    import numpy as np
+
+    below = a.base
+    while True:
+        if isinstance(below, np.ndarray):
+            a = below
+        elif type(below).__name__ == "DummyArray" and isinstance(getattr(below, "base", None), np.ndarray):
+            a = below.base  # `as_strided` and `sliding_window_view` put this between a view and its array
+        elif isinstance(below, memoryview) and isinstance(below.obj, np.ndarray):
+            a = below.obj
+        else:
+            break
+        below = a.base
+    while isinstance(below, memoryview):
+        below = below.obj
+    return a, below
+
+
+def in_order(root: Any) -> Any:
+    """Return the memory of an array as a C-contiguous one, None if it has gaps or overlaps itself."""
+    import numpy as np
+
+    plain: Any = np.ndarray.view(root, np.ndarray)
+    axes = sorted(range(plain.ndim), key=lambda axis: -plain.strides[axis])
+    made = plain if plain.flags.c_contiguous else plain.transpose(axes)
+    return made if made.flags.c_contiguous else None
+
+
+def keeper(sharing: Sharing, where: Any) -> Any:
+    """Return the array or the tensor that all others in this stretch of memory are to look at, None if each may pickle.
+
+    Raises `Unstorable` when what they look at belongs to none of them as a whole.
+    """
+    import numpy as np
+
+    users = [(start, stop, obj) for start, stop, ref in sharing.members.get(where, ()) if (obj := ref()) is not None]
+    arrays = [(start, stop, *chain(obj)) for start, stop, obj in users if isinstance(obj, np.ndarray)]
+    tensors = [user for user in users if not isinstance(user[2], np.ndarray)]
+    # Pickle and the views that are told apart by their root do for one array, one storage does for its tensors.
+    if not tensors and len({id(root) for _, _, root, _ in arrays}) < 2:
+        return None
+    if not arrays and len({tensor.untyped_storage()._cdata for _, _, tensor in tensors}) < 2:
+        return None
+    if not tensors and not any(obj.flags.writeable for _, _, obj in users):
+        return None
+    whole = min(start for start, *_ in users), max(stop for _, stop, _ in users)
+    for start, stop, root, below in arrays:
+        owns = below is None or isinstance(root, np.memmap)
+        if owns and (start, stop) == whole and in_order(root) is not None and not root.dtype.hasobject:
+            return root
+    for start, stop, tensor in tensors:
+        if (start, stop) == whole:
+            return tensor
+    raise Unstorable("it shares memory with other objects, none of which holds all of it; make it from them in a cell")
