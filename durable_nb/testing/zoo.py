@@ -1,6 +1,7 @@
 """A zoo of values: one of each class of many libraries, with what is promised to come back, held to it by real kernels.
 
-Used by `tests/zoo`; `python -m durable_nb.testing.zoo` writes the table `durable_nb/capture/ZOO.md` from the same rows.
+Used by `tests/zoo`; `python -m durable_nb.testing.zoo` writes the table `durable_nb/capture/ZOO.md` from the same rows,
+and with names of files it says which of their promises are not kept.
 A file of values is `tests/zoo/values/NAME.py` with `LIBRARY` (its top-level module), `SETUP` (a cell) and `VALUES`.
 """
 
@@ -9,7 +10,9 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import re
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -25,6 +28,7 @@ STANDARD = "standard library"
 _REPOSITORY = Path(__file__).resolve().parents[2]
 VALUES = _REPOSITORY / "tests" / "zoo" / "values"
 TABLE = _REPOSITORY / "durable_nb" / "capture" / "ZOO.md"
+NOT_BACK = "could not be saved"
 _KEPT: tuple[Kept, ...] = ("exact", "equal", "reported")
 
 
@@ -97,15 +101,22 @@ def problems(enclosure: Enclosure, folder: Path) -> list[str]:
         kernel.sigkill()
     with Kernel(folder, environ=environ) as kernel:
         _run(kernel, "%load_ext durable_nb", "%durable restore")
-        after = _look(kernel, enclosure)
+        said = {n: _use(kernel, n) for n, value in enumerate(enclosure.values) if value.keeps == "reported"}
+        after = {**_look(kernel, enclosure), "said": said}
     return list(_judge(enclosure, before, after))
+
+
+def _use(kernel: Kernel, number: int) -> str:
+    """Return what a person reads who uses a value that is not back."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(kernel.run(f"x{number}").traceback))
 
 
 def _run(kernel: Kernel, *cells: str) -> Reply:
     for cell in cells:
         reply = kernel.run(cell, timeout_s=120)
         if reply.status != "ok":
-            raise RuntimeError(f"this cell failed:\n{cell}\n" + "\n".join(reply.traceback))
+            said = re.sub(r"\x1b\[[0-9;]*m", "", "\n".join(reply.traceback))
+            raise RuntimeError(f"this cell failed:\n{cell}\n{said}")
     return reply
 
 
@@ -165,10 +176,13 @@ def _compare(
             silent = [name for name in (f"x{number}", f"alias{number}") if not seen["unsaved"].get(name)]
             yield from (f"{name} is not reported by {when}" for name in silent)
         if not now["raises"]:
-            yield f"using it after the restore does not raise an error: {now}"
+            yield f"it came back: {now}"
+        elif NOT_BACK not in after["said"][number]:
+            yield f"using it after the restore does not say why it is not there: {after['said'][number]}"
         return
     if now["raises"]:
-        yield f"it is not there: {now['raises']}"
+        reason = before["unsaved"].get(f"x{number}") or after["unsaved"].get(f"x{number}") or "nothing is said of it"
+        yield f"it is not there: {now['raises']} ({reason})"
     elif now["error"]:
         yield f"after the restore: {now['error']}"
     elif was["classes"] != now["classes"]:
@@ -216,13 +230,20 @@ This file is generated: `python -m durable_nb.testing.zoo`.
     return "".join(chain([head], lines))
 
 
-def _write() -> None:
-    TABLE.write_text(table(enclosures()), encoding="utf-8")
-    sys.stdout.write(f"{TABLE}\n")
+def _main(names: Sequence[str]) -> None:
+    """Write the table; with names of files, say instead which of their promises are not kept."""
+    for enclosure in enclosures():
+        if enclosure.name in names:
+            with tempfile.TemporaryDirectory() as folder:
+                broken = problems(enclosure, Path(folder))
+            sys.stdout.write("\n".join([f"{enclosure.name}: {len(broken)} of {len(enclosure.values)}", *broken, ""]))
+    if not names:
+        TABLE.write_text(table(enclosures()), encoding="utf-8")
+        sys.stdout.write(f"{TABLE}\n")
 
 
 if __name__ == "__main__":
     # The rows are made of the class that an import gives, not of this script's own.
     from durable_nb.testing import zoo
 
-    zoo._write()
+    zoo._main(sys.argv[1:])

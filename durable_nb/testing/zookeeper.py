@@ -52,7 +52,8 @@ def _names(cls: type) -> list[str]:
 
 
 def _is_a(cls: type, name: str) -> bool:
-    return name in _names(cls) or _named(name) in cls.__mro__
+    full = name if "." in name else f"builtins.{name}"
+    return full in _names(cls) or _named(name) in cls.__mro__
 
 
 def _is_value(cls: Any) -> bool:
@@ -64,7 +65,7 @@ def _named(path: str) -> Any:
     """Return the class of a public name that is not where the class says it is."""
     module, _, name = path.rpartition(".")
     try:
-        return getattr(importlib.import_module(module), name, None)
+        return getattr(importlib.import_module(module or "builtins"), name, None)
     except ImportError:
         return None
 
