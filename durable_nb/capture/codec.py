@@ -106,8 +106,8 @@ class Codec:
         try:
             if reducer is not None:
                 reducer(obj)
-        except Unstorable as refused:
-            return str(refused.args[0])
+        except Exception as refused:  # the library's own way may raise anything
+            return explain(refused)
         return None
 
     def dump(self, names: Iterable[str], values: Mapping[str, Any]) -> Dumped:
