@@ -147,15 +147,18 @@ def _look(kernel: Kernel, enclosure: Enclosure) -> dict[str, Any]:
 
 
 def _judge(enclosure: Enclosure, before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
-    may_lack = set()
+    may_lack, may_say = set(), set()
     for number, value in enumerate(enclosure.values):
         was, now = before["values"][number], after["values"][number]
         yield from (f"{value.cls} ({value.keeps}): {text}" for text in _compare(value, was, now, before, after, number))
         if value.keeps == "reported":
             may_lack |= {f"x{number}", f"alias{number}"}
+        elif value.keeps == "equal":
+            # What is new in a value that came back may be in the report as well.
+            may_say |= {f"x{number}", f"alias{number}"}
     for when, seen in (("the checkpoint", before), ("the restore", after)):
         for name, reason in seen["unsaved"].items():
-            if name in before["names"] and name not in may_lack:
+            if name in before["names"] and name not in may_lack | may_say:
                 yield f"{when} leaves out {name}: {reason}"
     lost = set(before["names"]) - set(after["names"]) - may_lack
     if lost:
