@@ -1,7 +1,7 @@
 # Every target sets itself up: a virtual environment in .venv, the packages of pyproject.toml, nothing else.
 #   make demo     a crash shown and survived            make test     lint, types, all tests, the notebooks
 #   make nightly  the long forms of the tests           make bench    figures, no pass or fail
-# Another Python than python3: PYTHON=python3.12 make test
+# Another Python than python3: PYTHON=python3.12 make test. With torch as well: TORCH=torch make test
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,6 +13,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
 WORKERS ?= 2
+# What to install torch as. Empty: it is not installed (it may be several GB), and its tests are skipped and say so.
+TORCH ?=
 PYTEST := $(BIN)/python -m pytest
 # Tests of one file share fixtures, so a file stays in one worker.
 SPREAD := -n $(WORKERS) --dist loadfile
@@ -22,7 +24,7 @@ FIND_PYTHON = for p in "$${PYTHON:-}" python3 python3.13 python3.12 python3.11; 
 	  if [ -n "$$p" ] && "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo "$$p"; exit 0; fi; \
 	done; echo "durable_nb needs Python 3.11 or newer: PYTHON=/path/to/python make …" >&2; exit 1
 
-.PHONY: help demo test lint types unit property faults kernel compat notebooks bench nightly clean
+.PHONY: help demo test lint types torch unit property faults kernel compat cases zoo notebooks bench nightly clean
 
 help:
 	@sed -n '2,5s/^# \{0,1\}//p' Makefile
@@ -40,10 +42,14 @@ $(STAMPS)/dev: $(STAMPS)/venv pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
 
+torch: $(STAMPS)/dev
+	@[ -z "$(TORCH)" ] || $(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)" || \
+	  echo "!!! $(TORCH) could NOT be installed; tests that need torch are skipped" >&2
+
 demo: $(STAMPS)/demo
 	$(BIN)/durable-nb demo notebooks/quickstart.ipynb
 
-test: lint types $(STAMPS)/dev
+test: lint types torch
 	$(PYTEST) $(SHORT) $(SPREAD) --ignore=tests/benchmarks tests
 	$(MAKE) notebooks
 
@@ -56,10 +62,10 @@ lint: $(STAMPS)/dev
 types: $(STAMPS)/dev
 	$(BIN)/mypy
 
-unit: $(STAMPS)/dev
-	$(PYTEST) $(SHORT) $(SPREAD) $(call DIRS,unit contract zoo)
+unit: torch
+	$(PYTEST) $(SHORT) $(SPREAD) $(call DIRS,unit contract)
 
-property faults compat kernel: $(STAMPS)/dev
+property faults compat kernel cases zoo: torch
 	$(PYTEST) $(SHORT) $(SPREAD) $(call DIRS,$@)
 
 # Each notebook gets data of its own in a fresh folder; otherwise a second run would continue the first and skip.
@@ -71,10 +77,11 @@ notebooks: $(STAMPS)/dev
 	  rm -rf "$$data"; \
 	done
 
-bench: $(STAMPS)/dev
+bench: torch
 	$(BIN)/python tests/benchmarks/run.py
+	$(BIN)/python tests/benchmarks/fidelity.py
 
-nightly: lint types $(STAMPS)/dev
+nightly: lint types torch
 	$(PYTEST) -m "" --timeout 3600 --ignore=tests/benchmarks tests
 	$(MAKE) notebooks
 
