@@ -131,8 +131,8 @@ def _final(said: Iterator[str | None]) -> str | None:
 def _silence() -> tuple[Any, Any]:
     # A kernel's streams send what is written to the front end from a thread that this child does not have.
     before = sys.stdout, sys.stderr
-    sys.stdout = io.StringIO()
-    sys.stderr = io.StringIO()
+    # Named like what they stand for: a variable that holds the console comes back as the one that is there.
+    sys.stdout, sys.stderr = (type(type(stream).__qualname__, (io.StringIO,), {})() for stream in before)
     return before
 
 

@@ -95,7 +95,7 @@ class Extension:
 
     def note_lost(self) -> None:
         """Remember the variables that a restore did not bring back: a NameError of theirs says so."""
-        self.lost.update({u.name: u for u in self.engine.missing if not u.path and u.name not in self.shell.namespace})
+        self.lost.update({u.name: u for u in self.engine.missing if u.name not in self.shell.namespace})
 
     def explain_error(self, error: BaseException) -> None:
         """Add a note to the NameError of a variable that was not back after a restore."""
@@ -103,7 +103,8 @@ class Extension:
         if gone is None or hasattr(error, "__notes__"):
             return
         cell = f"Run the cell «{gone.made_by}», which makes it" if gone.made_by else "Run the cell that makes it"
-        error.add_note(f"durable_nb: `{gone.name}` could not be saved and is not back: {gone.reason}. {cell}.")
+        where = f"at {gone.name}{gone.path}, " if gone.path else ""
+        error.add_note(f"durable_nb: `{gone.name}` could not be saved and is not back: {where}{gone.reason}. {cell}.")
 
     def subjects(self, verb: str) -> list[str]:
         """Return what Tab offers behind a verb."""
