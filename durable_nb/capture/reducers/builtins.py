@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from durable_nb.capture.reducers import Plugin, Unstorable, promise
+from durable_nb.capture.reducers._named import owner
 
 LIBRARY = None
 
@@ -237,6 +238,13 @@ def _exception(error: Any) -> Any:
     return func, args, state, None, None, _fill_exception
 
 
+@promise("exact")
+def _plain_object(obj: Any) -> Any:
+    # A sentinel that a library tells by identity stays the library's; one of the notebook is shared as all is.
+    home = owner(obj)
+    return NotImplemented if home is None else (_make_attribute, home)
+
+
 def _target(ref: Any) -> Iterable[Any]:
     target = ref()
     return () if target is None else (target, ref.__callback__)
@@ -250,6 +258,7 @@ def plugin() -> Plugin:
     """Return what the standard library's plain objects need."""
     exact: dict[type, Any] = dict.fromkeys(_VIEWS, _view)
     exact |= {
+        object: _plain_object,
         types.MappingProxyType: _proxy,
         weakref.ref: _ref,
         weakref.WeakMethod: _weak_method,
