@@ -195,6 +195,15 @@ def _generator(generator: Any) -> Any:
     return _make_generator, (str(generator.device), generator.get_state())
 
 
+def _make_info(cls: Any, dtype: str) -> Any:
+    return cls(getattr(_torch(), dtype))
+
+
+@promise("exact")
+def _info(info: Any) -> Any:
+    return _make_info, (type(info), info.dtype)
+
+
 def _memory(tensor: Any) -> tuple[int, int] | None:
     torch = _torch()
     if tensor.layout is not torch.strided or tensor.device.type != "cpu" or not tensor.untyped_storage().nbytes():
@@ -221,6 +230,8 @@ def plugin() -> Plugin:
             torch.nn.Parameter: _tensor,
             torch.UntypedStorage: _storage,
             torch.Generator: _generator,
+            torch.finfo: _info,
+            torch.iinfo: _info,
         },
         subclasses=nn.subclasses(),
         referents={torch.Tensor: _referents, torch.Generator: _generator_referents, **nn.referents()},
