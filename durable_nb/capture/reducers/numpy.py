@@ -7,6 +7,7 @@ band; a memory-mapped file is stored as its path and is never copied into the st
 from __future__ import annotations
 
 import array
+import itertools
 import os
 import pickle
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
+from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable, promise
 from durable_nb.capture.reducers._memory import chain, in_order, keeper
 from durable_nb.capture.reducers.builtins import _make_attribute
 
@@ -96,10 +97,11 @@ def _fill_attributes(made: Any, state: dict[str, Any]) -> None:
     made.__dict__.update(state)
 
 
+@promise("exact")
 def _array(a: Any) -> Any:
     sharing = SHARING.get()
     if sharing is None or not _is_shared(a, sharing):
-        return NotImplemented
+        return _alone(a)
     root, below = chain(a)
     cls = None if type(a) is np.ndarray else type(a)
     if type(below) in _BUFFERS:
@@ -120,6 +122,25 @@ def _array(a: Any) -> Any:
     return _make_view, (root, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
 
 
+def _alone(a: Any) -> Any:
+    # Pickle's own way brings a view of nothing else back as a copy in C order, and one that can be written to.
+    if a.base is None or a.flags.writeable or a.flags.forc or type(a) is not np.ndarray or a.dtype.hasobject:
+        return NotImplemented
+    root, _ = chain(a)
+    if root is a or type(root) is not np.ndarray or root.nbytes > a.nbytes or in_order(root) is None:
+        return _make_readonly, (a.copy(),)
+    return _make_view, (root, a.dtype, a.shape, _offset(a, _range_start(root)), a.strides, False, None)
+
+
+def _range_start(root: Any) -> int:
+    return int(root.__array_interface__["data"][0])
+
+
+def _make_readonly(a: Any) -> Any:
+    a.flags.writeable = False
+    return a
+
+
 def _is_plain(root: Any) -> bool:
     return type(root) is np.ndarray and not root.dtype.hasobject
 
@@ -133,30 +154,42 @@ def _root(a: Any) -> Any:
     return _make_ordered, (data, a.dtype, a.shape, a.strides, a.flags.writeable)
 
 
+@promise("exact")
 def _subclass(a: Any) -> Any:
     sharing = SHARING.get()
+    own_way: Any = type(a).__reduce__
+    attributes = {n: v for n, v in (getattr(a, "__dict__", None) or {}).items() if n != "_mmap"}
     if _is_shared(a, sharing) and chain(a)[0] is not a:
-        own_way: Any = type(a).__reduce__
-        if own_way is not np.ndarray.__reduce__:
+        if own_way not in (np.ndarray.__reduce__, np.ma.MaskedArray.__reduce__):
             raise Unstorable(f"a {type(a).__qualname__} that shares its memory with another array; store a copy of it")
         made = _array(a)
-        if made is NotImplemented or not getattr(a, "__dict__", None):
-            return made
-        return (*made, dict(vars(a)), None, None, _fill_attributes)
-    return NotImplemented
+    elif own_way is np.ndarray.__reduce__ and attributes:
+        # numpy's own way leaves out what a subclass keeps beside the numbers.
+        made = _make_subclass, (type(a), np.array(a, copy=True, order="K", subok=False))
+    else:
+        return NotImplemented
+    return made if made is NotImplemented or not attributes else (*made, attributes, None, None, _fill_attributes)
+
+
+def _make_subclass(cls: Any, data: Any) -> Any:
+    return data.view(cls)
 
 
 def _make_memmap(path: str, dtype: Any, mode: str, offset: int, shape: tuple[int, ...], order: str, look: str) -> Any:
-    """Open the file again where it is; it must be as long as it was."""
+    """Open the file again where it is, read-only or as it was; it must hold what it held."""
     if not os.path.exists(path):
         raise FileNotFoundError(f"the memory-mapped file {path} is gone")
     wanted = offset + int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
     if os.path.getsize(path) < wanted:
         raise ValueError(f"the memory-mapped file {path} is shorter than it was ({wanted} bytes)")
     opened: Any = np.memmap
-    return opened(path, dtype=dtype, mode=mode, offset=offset, shape=shape, order=order)
+    made = opened(path, dtype=dtype, mode=mode, offset=offset, shape=shape, order=order)
+    if _look(made, path) != look:
+        raise ValueError(f"the memory-mapped file {path} was changed after it was saved; open it again in a cell")
+    return made
 
 
+@promise("exact")
 def _memmap(a: Any) -> Any:
     root: Any = chain(a)[0]
     mapped = isinstance(root, np.memmap) and getattr(root, "_mmap", None) is not None
@@ -173,7 +206,7 @@ def _memmap(a: Any) -> Any:
 
 
 def _look(a: Any, path: str) -> str:
-    """Return what tells one content of the file from another; nobody reads it back."""
+    """Return what tells one content of the file from another."""
     if a.nbytes <= DIGEST_BYTES:
         import xxhash
 
@@ -182,6 +215,61 @@ def _look(a: Any, path: str) -> str:
     return f"{stat.st_size}:{stat.st_mtime_ns}"
 
 
+def _make_npz(path: str | None, options: dict[str, Any], look: str) -> Any:
+    """Open an archive of arrays again for reading; it must be what it was. Without a path it is a closed one."""
+    if path is not None and (not os.path.exists(path) or _look_at(path) != look):
+        raise ValueError(f"the archive {path} is gone or was changed after it was saved; load it again in a cell")
+    cls: Any = np.lib.npyio.NpzFile
+    if path is not None:
+        return cls(open(path, "rb"), own_fid=True, **options)
+    made = cls.__new__(cls)
+    vars(made).update(options)
+    return made
+
+
+@promise("exact")
+def _npz(archive: Any) -> Any:
+    if archive.zip is None:
+        return _make_npz, (None, dict(vars(archive)), "")
+    file = archive.fid
+    path = None if file is None or file.mode != "rb" else os.path.abspath(file.name)
+    if path is None or not os.path.exists(path) or not os.path.samestat(os.stat(path), os.fstat(file.fileno())):
+        raise Unstorable("an archive of arrays that was not opened by its path; load it again in a cell")
+    options = {name: getattr(archive, name) for name in ("allow_pickle", "pickle_kwargs")}
+    return _make_npz, (path, {**options, "max_header_size": archive.max_header_size}, _look_at(path))
+
+
+def _look_at(path: str) -> str:
+    if os.path.getsize(path) > DIGEST_BYTES:
+        stat = os.stat(path)
+        return f"{stat.st_size}:{stat.st_mtime_ns}"
+    import xxhash
+
+    with open(path, "rb") as file:
+        return str(xxhash.xxh3_128_hexdigest(file.read()))
+
+
+def _make_info(cls: Any, dtype: Any) -> Any:
+    return cls(dtype)
+
+
+@promise("exact")
+def _info(info: Any) -> Any:
+    return _make_info, (type(info), info.dtype)
+
+
+def _make_flat(a: Any, index: int) -> Any:
+    made = a.flat
+    next(itertools.islice(made, index, index), None)
+    return made
+
+
+@promise("exact")
+def _flat(iterator: Any) -> Any:
+    return _make_flat, (iterator.base, iterator.index)
+
+
+@promise("exact")
 def _random_state(state: Any) -> Any:
     if state is np.random.mtrand._rand:
         return _make_attribute, ("numpy.random.mtrand", "_rand")
@@ -195,8 +283,19 @@ def _global_stream(state: Any) -> Iterable[Any] | None:
 def plugin() -> Plugin:
     """Return what numpy needs."""
     return Plugin(
-        exact={np.ndarray: _array, np.memmap: _memmap, np.random.RandomState: _random_state},
+        exact={
+            np.ndarray: _array,
+            np.memmap: _memmap,
+            np.flatiter: _flat,
+            np.finfo: _info,
+            np.lib.npyio.NpzFile: _npz,
+            np.random.RandomState: _random_state,
+        },
         subclasses=((np.memmap, _memmap), (np.ndarray, _subclass)),
-        referents={np.ndarray: _referents, np.random.RandomState: _global_stream},
+        referents={
+            np.ndarray: _referents,
+            np.flatiter: lambda flat: (flat.base,),
+            np.random.RandomState: _global_stream,
+        },
         memory={np.ndarray: _memory},
     )
