@@ -224,18 +224,45 @@ def _fill_exception(made: BaseException, state: tuple[Any, Any, Any, bool]) -> N
     made.__cause__, made.__context__, made.__suppress_context__ = state[1:]
 
 
+def _make_os_error(cls: type[OSError], args: tuple[Any, ...]) -> OSError:
+    """The same for OSError, which takes its arguments apart when it is made or when its `__init__` runs."""
+    made = cls.__new__(cls, *args)
+    OSError.__init__(made, *args)
+    return made
+
+
+def _fill_raised(made: BaseException, state: tuple[tuple[Any, Any, Any, bool], dict[str, Any]]) -> None:
+    _fill_exception(made, state[0])
+    for name, value in state[1].items():
+        setattr(made, name, value)
+
+
+# What an error keeps beside its arguments and its `__dict__`. Not the object that an AttributeError is about: it only
+# serves suggestions, and may be anything.
+_BESIDE: tuple[tuple[type[BaseException], tuple[str, ...]], ...] = (
+    (AttributeError, ("name",)),
+    (ImportError, ("name", "path", "name_from")),
+    (NameError, ("name",)),
+)
+_OWN_WAYS: tuple[Any, ...] = tuple(
+    error.__reduce__ for error in (BaseException, OSError, ImportError, AttributeError, NameError)
+)
+
+
 @promise("equal", "the traceback is gone: it holds the frames of the lost kernel")
 def _exception(error: Any) -> Any:
     # Python's own way drops what an exception was raised from. Tracebacks hold frames and are not stored.
-    own: Any = type(error).__reduce__
-    if own not in (BaseException.__reduce__, OSError.__reduce__, ImportError.__reduce__):
+    if type(error).__reduce__ not in _OWN_WAYS:
         return NotImplemented
-    if own is BaseException.__reduce__:
-        func, args = _make_exception, (type(error), error.args)
+    func: Callable[..., BaseException]
+    if isinstance(error, OSError):
+        func, args = _make_os_error, (type(error), error.__reduce__()[1])
     else:
-        func, args = error.__reduce__()[:2]
+        func, args = _make_exception, (type(error), error.args)
+    names = next((names for base, names in _BESIDE if isinstance(error, base)), ())
+    beside = {name: held for name in names if (held := getattr(error, name, None)) is not None}
     state = (dict(vars(error)), error.__cause__, error.__context__, error.__suppress_context__)
-    return func, args, state, None, None, _fill_exception
+    return func, args, (state, beside), None, None, _fill_raised
 
 
 @promise("exact")
