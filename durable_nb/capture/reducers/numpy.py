@@ -258,6 +258,17 @@ def _info(info: Any) -> Any:
     return _make_info, (type(info), info.dtype)
 
 
+@promise("exact", "not of a Python function: such a ufunc does not say of which")
+def _ufunc(ufunc: Any) -> Any:
+    # Pickle looks for it under modules that do not offer it; scipy keeps many in modules of its own.
+    names = ["numpy", *sorted(n for n in list(sys.modules) if n.startswith("scipy.special"))]
+    for module in names:
+        name = str(ufunc.__name__)
+        if getattr(sys.modules[module], name, None) is ufunc:
+            return _make_attribute, (module, name)
+    return NotImplemented
+
+
 def _make_flat(a: Any, index: int) -> Any:
     made = a.flat
     next(itertools.islice(made, index, index), None)
@@ -288,6 +299,7 @@ def plugin() -> Plugin:
             np.memmap: _memmap,
             np.flatiter: _flat,
             np.finfo: _info,
+            np.ufunc: _ufunc,
             np.lib.npyio.NpzFile: _npz,
             np.random.RandomState: _random_state,
         },

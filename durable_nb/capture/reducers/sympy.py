@@ -1,0 +1,66 @@
+"""Domains and lazy functions of sympy are the ones that the module offers; expressions pickle by themselves.
+
+Merged into the plug-in by `load` once sympy is imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
+from durable_nb.capture.reducers._named import named
+from durable_nb.capture.reducers.builtins import _make_attribute
+
+LIBRARY = "sympy"
+
+
+def _make_field(cls: Any, prec: int) -> Any:
+    return cls(prec=prec)
+
+
+@promise("exact")
+def _field(field: Any) -> Any:
+    # It holds a context of mpmath, whose number classes are made at run time.
+    domains = sys.modules["sympy.polys.domains"]
+    for name in ("RR", "CC"):
+        if getattr(domains, name, None) is field:
+            return _make_attribute, ("sympy.polys.domains", name)
+    return _make_field, (type(field), field.precision)
+
+
+@promise("exact")
+def _offered(obj: Any) -> Any:
+    for name, value in list(vars(sys.modules["sympy"]).items()):
+        if value is obj:
+            return _make_attribute, ("sympy", name)
+    raise Unstorable(f"a {type(obj).__name__} that sympy itself does not offer; import it again in a cell")
+
+
+@promise("exact")
+def _sieve(sieve: Any) -> Any:
+    # It only remembers primes; what everybody shares is the object.
+    return (_make_attribute, ("sympy", "sieve")) if _is_shared(sieve) else NotImplemented
+
+
+def _is_shared(sieve: Any) -> bool:
+    return getattr(sys.modules["sympy"], "sieve", None) is sieve
+
+
+def _sieve_referents(sieve: Any) -> Iterable[Any] | None:
+    return None if _is_shared(sieve) else vars(sieve).values()
+
+
+def plugin() -> Plugin:
+    """Return what sympy needs."""
+    sieve = type(sys.modules["sympy"].sieve)
+    return Plugin(
+        exact={sieve: _sieve},
+        referents={sieve: _sieve_referents},
+        subclasses=(
+            (named("sympy.polys.domains.realfield.RealField"), _field),
+            (named("sympy.polys.domains.complexfield.ComplexField"), _field),
+            (named("sympy.core.cache.lazy_function.<locals>.LazyFunction"), _offered),
+        ),
+    )
