@@ -36,6 +36,7 @@ class Imports:
         self._noted: dict[str, None] = {}
         self._bound: dict[str, tuple[str, str]] = {}
         self._files: dict[str, str] = {}
+        self._starred: dict[str, None] = {}
         self._stored: dict[str, str] = {}
         self._foreign = _foreign_folders()
 
@@ -44,12 +45,18 @@ class Imports:
         for node in ast.walk(tree):
             self._noted.update(dict.fromkeys(_imported(node)))
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                self._bound.update({a.asname or a.name: (node.module, a.name) for a in node.names})
+                self._bound.update({a.asname or a.name: (node.module, a.name) for a in node.names if a.name != "*"})
+                self._starred.update(dict.fromkeys(node.module for a in node.names if a.name == "*"))
 
     def references(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return {variable: (module, attribute)} of what `from module import attribute` bound and is still the same."""
         found = {}
         for name, (module, attribute) in self._bound.items():
+        for module in self._starred:
+            theirs = getattr(sys.modules.get(module), "__dict__", {})
+            for name in list(theirs.get("__all__") or theirs):
+                if name in namespace and not name.startswith("_") and theirs.get(name, _ABSENT) is namespace[name]:
+                    found[name] = (module, name)
             value = namespace.get(name, _ABSENT)
             if value is not _ABSENT and getattr(sys.modules.get(module), attribute, None) is value:
                 found[name] = (module, attribute)
