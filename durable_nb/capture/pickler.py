@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any
 
-from durable_nb.capture import rebuild
-from durable_nb.capture.definitions import TYPING, ByValue, Definitions, LruCache, constants, importable, shared_nans
+from durable_nb.capture import plain_bases, rebuild
+from durable_nb.capture.definitions import HEAP_TYPE, TYPING, ByValue, Definitions, LruCache, constants, importable, shared_nans
 from durable_nb.capture.reducers import Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
@@ -121,7 +121,8 @@ def _definition(pickler: GroupPickler, obj: Any) -> Any:
             return NotImplemented
         if obj.__module__ != "__main__" and (found := _native_type(obj)) is not None:
             return found
-        if obj.__module__ == "builtins":
+        # Code that ran without a `__name__` makes classes that say they are built in.
+        if obj.__module__ == "builtins" and not obj.__flags__ & HEAP_TYPE:
             return NotImplemented
         return pickler.by_value.cls(obj)
     if importable(obj):
@@ -244,6 +245,8 @@ def _classify(cls: type, plugin: Plugin) -> Action:
             return _reducing(reducer)
     if issubclass(cls, enum.Enum) and not importable(cls):
         return _enum_member
+    if plain_bases.of_notebook(cls):
+        return _reducing(plain_bases.describe)
     found = constants(cls)
     if found:
         return _reducing(_constant(found))

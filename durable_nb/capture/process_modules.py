@@ -35,8 +35,8 @@ class Imports:
     def __init__(self) -> None:
         self._noted: dict[str, None] = {}
         self._bound: dict[str, tuple[str, str]] = {}
-        self._files: dict[str, str] = {}
         self._starred: dict[str, None] = {}
+        self._files: dict[str, str] = {}
         self._stored: dict[str, str] = {}
         self._foreign = _foreign_folders()
 
@@ -51,12 +51,12 @@ class Imports:
     def references(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return {variable: (module, attribute)} of what `from module import attribute` bound and is still the same."""
         found = {}
-        for name, (module, attribute) in self._bound.items():
         for module in self._starred:
             theirs = getattr(sys.modules.get(module), "__dict__", {})
             for name in list(theirs.get("__all__") or theirs):
                 if name in namespace and not name.startswith("_") and theirs.get(name, _ABSENT) is namespace[name]:
                     found[name] = (module, name)
+        for name, (module, attribute) in self._bound.items():
             value = namespace.get(name, _ABSENT)
             if value is not _ABSENT and getattr(sys.modules.get(module), attribute, None) is value:
                 found[name] = (module, attribute)
