@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from durable_nb.capture.access_modules import installed_folders
+from durable_nb.capture.files_guard import FileGuard, FileRefused, is_exclusive, writes
 
 __all__ = ["FileMark", "FileReads", "Recording", "changed", "fingerprint", "made_again"]
 
@@ -213,11 +214,14 @@ def _ignored_folders() -> tuple[str, ...]:
 class Recording:
     """What happened while a recording was active; complete once the recording has ended."""
 
+    EVENTS: Final = frozenset({"open", *_UNSEEN, *_LISTINGS, *_REMOVALS})
+
     def __init__(self, ignored: tuple[str, ...]) -> None:
         self._ignored = ignored
         self._read: dict[str, tuple[int, int] | None] = {}
         self._listed: set[str] = set()
         self._written: set[str] = set()
+        self._over: set[str] = set()
         self._removed: set[str] = set()
         self._unknown: set[str] = set()
         self._marks: tuple[FileMark, ...] = ()
@@ -231,6 +235,12 @@ class Recording:
     def written(self) -> tuple[str, ...]:
         """The absolute paths of the files that were opened for writing, sorted."""
         return tuple(sorted(self._written))
+
+    @property
+    def touched(self) -> tuple[str, ...]:
+        """What running the cell again would change: files that it wrote and left, and those that it removed."""
+        left = {path for path in self._over if os.path.lexists(path) and not os.path.isdir(path)}
+        return tuple(sorted(left.union(self.removed)))
 
     @property
     def removed(self) -> tuple[str, ...]:
@@ -250,7 +260,7 @@ class Recording:
             self._list(arguments[0])
         elif event in _REMOVALS:
             # A name inside an open folder (shutil.rmtree) is not looked up.
-            if arguments[_REMOVALS[event]] == -1 and (path := self._path(arguments[0])) is not None:
+            if arguments[_REMOVALS[event]] == -1 and (path := self.path_of(arguments[0])) is not None:
                 self._removed.add(path)
         elif event == "sqlite3.connect" and arguments[0] == ":memory:":
             return
@@ -261,7 +271,8 @@ class Recording:
         """Note that an event could not be understood, which makes the inputs unknown."""
         self._unknown.add(f"a file access could not be followed ({type(error).__name__}: {error})")
 
-    def _path(self, path: Any) -> str | None:
+    def path_of(self, path: Any) -> str | None:
+        """Return the absolute path of a file of the user's, None for those of the installation and of tools."""
         if isinstance(path, int) or path is None:
             return None
         found = os.path.abspath(os.fsdecode(path))
@@ -270,15 +281,14 @@ class Recording:
         return None if any(part in found for part in _IGNORED_PARTS) else found
 
     def _opened(self, path: Any, mode: Any, flags: Any) -> None:
-        found = self._path(path)
+        found = self.path_of(path)
         if found is None:
             return
         flags = flags if isinstance(flags, int) else 0
-        writes = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_TRUNC | os.O_CREAT))
-        if isinstance(mode, str):
-            writes = writes or any(letter in mode for letter in "wax+")
         keeps = bool(flags & os.O_RDWR) and not flags & os.O_TRUNC
-        if writes:
+        if writes(mode, flags):
+            if not is_exclusive(mode, flags):
+                self._over.add(found)
             if found in self._read or (keeps and found not in self._written and os.path.isfile(found)):
                 # What it held before is input, and is gone.
                 self._unknown.add(f"{found} was read and then changed")
@@ -303,7 +313,7 @@ class Recording:
         if isinstance(path, int):
             self._unknown.add("a folder listed by its descriptor")
             return
-        found = self._path("." if path is None else path)
+        found = self.path_of("." if path is None else path)
         if found is not None:
             self._listed.add(found)
 
@@ -335,7 +345,7 @@ class _Slot:
     __slots__ = ("active",)
 
     def __init__(self) -> None:
-        self.active: tuple[Recording, ...] = ()
+        self.active: tuple[Recording | FileGuard, ...] = ()
 
 
 def _is_import_system(depth: int) -> bool:
@@ -346,13 +356,14 @@ def _is_import_system(depth: int) -> bool:
 
 def _hook(slot: _Slot) -> Callable[[str, tuple[Any, ...]], None]:
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        active = slot.active
-        if not active or not (event == "open" or event in _UNSEEN or event in _LISTINGS or event in _REMOVALS):
-            return
-        for seen in active:
+        for seen in slot.active:
+            if event not in seen.EVENTS:
+                continue
             try:
                 if event not in _LISTINGS or not _is_import_system(2):
                     seen.event(event, arguments)
+            except FileRefused:
+                raise
             except Exception as error:  # An error here would break the user's own call.
                 seen.failed(error)
 
@@ -385,3 +396,13 @@ class FileReads:
         finally:
             slot.active = tuple(s for s in slot.active if s is not seen)
             seen.finish()
+
+    @contextmanager
+    def guarding(self) -> Iterator[None]:
+        """Until the block ends, let this thread change no file of the user's that is there."""
+        guard, slot = FileGuard(Recording((*_ignored_folders(), *self._own)).path_of), _slot()
+        slot.active = (*slot.active, guard)
+        try:
+            yield
+        finally:
+            slot.active = tuple(s for s in slot.active if s is not guard)

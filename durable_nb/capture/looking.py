@@ -5,6 +5,7 @@ Called by `namespace`. What it remembers is kept by group id and version and hol
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,6 +36,25 @@ class Captured:
     regrouped: tuple[str, ...]
 
 
+class Made:
+    """Which cell made a value that is not stored; the value itself is not kept alive for that."""
+
+    __slots__ = ("_id", "_ref", "by")
+
+    def __init__(self, value: object, by: str) -> None:
+        self.by = by
+        self._id = id(value)
+        self._ref: weakref.ref[object] | None = None
+        try:
+            self._ref = weakref.ref(value)
+        except TypeError:  # of such a type the address alone has to tell
+            return
+
+    def is_of(self, value: object) -> bool:
+        """Tell whether this is the value, and not another one at the address of a value that is gone."""
+        return self._id == id(value) and (self._ref is None or self._ref() is value)
+
+
 @dataclass(slots=True)
 class Memory:
     """What earlier looks saw: digests by group, atomic values, fingerprints by version, what a restore brought back."""
@@ -44,7 +64,7 @@ class Memory:
     prints: dict[str, tuple[CheckpointId, str]] = field(default_factory=dict)
     adopted: dict[str, CheckpointId] = field(default_factory=dict)
     versions: dict[str, tuple[int, CheckpointId]] = field(default_factory=dict)
-    made: dict[str, tuple[int, str]] = field(default_factory=dict)
+    made: dict[str, Made] = field(default_factory=dict)
 
 
 class Look:
@@ -197,12 +217,16 @@ class Look:
     def _unsaved(self, packed: Packed, excluded: Mapping[str, Any]) -> tuple[Unsaved, ...]:
         made, found = self.memory.made, []
         for name, bad in packed.bad.items():
-            key = id(self.names[name])
-            if made.get(name, (0, ""))[0] != key:
-                made[name] = (key, self.made_by)
-            found.append(Unsaved(name=name, path=bad.path, type=bad.type, reason=bad.reason, made_by=made[name][1]))
-        self.memory.made = {n: m for n, m in made.items() if n in packed.bad}
+            by = self._maker(name, self.names[name])
+            found.append(Unsaved(name=name, path=bad.path, type=bad.type, reason=bad.reason, made_by=by))
         for name, value in excluded.items():
-            reason = "left out on request (--include, --exclude)"
-            found.append(Unsaved(name=name, path="", type=type_name(value), reason=reason))
+            reason, by = "left out on request (--include, --exclude)", self._maker(name, value)
+            found.append(Unsaved(name=name, path="", type=type_name(value), reason=reason, made_by=by))
+        self.memory.made = {n: m for n, m in made.items() if n in packed.bad or n in excluded}
         return tuple(found)
+
+    def _maker(self, name: str, value: object) -> str:
+        known = self.memory.made.get(name)
+        if known is None or not known.is_of(value):
+            known = self.memory.made[name] = Made(value, self.made_by)
+        return known.by

@@ -18,7 +18,7 @@ from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import Grouping, is_atomic, partition
 from durable_nb.capture.isolate import type_name
-from durable_nb.capture.looking import Captured, Look, Memory
+from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.packing import Packer
 from durable_nb.capture.reducers import load
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
@@ -170,6 +170,20 @@ class NamespaceCapture:
             except Failed:
                 # It did not load: nothing live is this version.
                 self._memory.adopted.pop(name)
+
+    def note_made(self, made_by: Mapping[str, str]) -> None:
+        """Take note of which cell made values that cannot be stored, where the next look could not tell."""
+        for name, by in made_by.items():
+            self._memory.made[name] = Made(self._live_value(name), by)
+
+    def made_by(self, name: str) -> str | None:
+        """Return the cell that made the live value of a name that is not stored; None where that is not known."""
+        known = self._memory.made.get(name)
+        return known.by if known is not None and known.is_of(self._live_value(name)) else None
+
+    def is_at(self, name: str, version: CheckpointId) -> bool:
+        """Tell whether the live value of a name is this very version, as of the last look."""
+        return self._at_version(name, version) is not None
 
     def forget(self) -> None:
         """Take nothing for stored any more: the next look finds everything new."""

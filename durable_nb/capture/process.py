@@ -13,8 +13,9 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from durable_nb.capture.process_formatters import Formatters
@@ -29,6 +30,8 @@ __all__ = ["Component", "ProcessState", "Tracker"]
 _UNSEEN: Any = object()
 _ENVIRON = re.compile(r"os\.environ\[(.*)\]")
 _NOT_A_VARIABLE = re.compile(r"\W")
+# What code that ran aside imported, or began to draw with, cannot be taken back.
+_STAYS = frozenset({"imports", "modules", "matplotlib.backend"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +185,34 @@ class ProcessState:
                 problems.append(Unsaved(name=name, path="", type="process state", reason=reason))
         return problems
 
+    @contextmanager
+    def aside(self, wanted: Mapping[str, Json | bytes | None]) -> Iterator[list[Unsaved]]:
+        """Run a block with these components (None: untouched) and put the whole process state back when it ends.
+
+        Imports stay, and so does the matplotlib backend. What it yields could not be set.
+        """
+        self.capture()
+        environ = dict(os.environ)
+        before = {
+            name: (slot, replace(slot))
+            for name, slot in self._slots.items()
+            if name not in _STAYS and self._ready(slot) and slot.mark is not _UNSEEN
+        }
+        problems: list[Unsaved] = []
+        try:
+            for name, (slot, _) in before.items():
+                if name in wanted:
+                    value = wanted[name]
+                    problems += self._reset(slot) if value is None else self._load(slot, value)
+            yield problems
+        finally:
+            for slot, kept in before.values():
+                problems += _put_back(slot, kept)
+            if dict(os.environ) != environ:
+                for name in os.environ.keys() - environ.keys():
+                    del os.environ[name]
+                os.environ.update(environ)
+
     def _ready(self, slot: _Slot) -> bool:
         needs = slot.tracker.needs
         if not needs:
@@ -237,6 +268,21 @@ class ProcessState:
         problems = self._load(slot, slot.tracker.dump(slot.origin))
         slot.component = None
         return problems
+
+
+def _put_back(slot: _Slot, kept: _Slot) -> list[Unsaved]:
+    """Make the state the one that was kept, and let the slot know no other."""
+    tracker, problems = slot.tracker, list[Unsaved]()
+    try:
+        if tracker.mark() != kept.mark:
+            problems = tracker.load(tracker.dump(kept.mark))
+        mark = tracker.mark()
+    except Exception as error:  # the folder may be gone, a library's corner moved: one component costs no other
+        reason = f"it could not be put back: {type(error).__name__}: {error}"
+        return [Unsaved(name=tracker.name, path="", type="process state", reason=reason)]
+    slot.origin, slot.since, slot.component, slot.lost = kept.origin, kept.since, kept.component, kept.lost
+    slot.mark = mark
+    return problems
 
 
 def _component(value: Json | bytes) -> Component:
