@@ -259,6 +259,9 @@ class ByValue:
         held = dict(vars(cls))
         slots = [k for k, v in held.items() if type(v) is types.MemberDescriptorType and v.__objclass__ is cls]
         bare: dict[str, Any] = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+        # Names hold the places of members, because people iterate over a class in order. Special methods do not: a
+        # class that is in a circle with its instances or subclasses is used before its members are there.
+        bare.update(dict.fromkeys(name for name in held if name not in slots and not _special(name)))
         if "__slots__" in held:
             bare["__slots__"] = (*slots, *(k for k in ("__dict__", "__weakref__") if k in held))
         if "__orig_bases__" in held:
@@ -309,6 +312,10 @@ class ByValue:
         if cls._member_map_.get(member._name_) is member:
             return rebuild._make_member, (cls, member._name_)
         return rebuild._make_flag, (cls, member._value_)
+
+
+def _special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__") and name not in ("__doc__", "__annotations__")
 
 
 _NATIVE = (types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType)

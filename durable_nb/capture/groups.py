@@ -20,6 +20,7 @@ from typing import Any
 from durable_nb.capture import inline_dicts
 from durable_nb.capture.compare_parts import is_expression
 from durable_nb.capture.definitions import (
+    HEAP_TYPE,
     TYPING,
     Definitions,
     LruCache,
@@ -312,7 +313,7 @@ class _Walk:
             elif len(path) > 1 and id(obj) not in self.owner:
                 self._by_value(name, obj, frontier)
             return
-        if importable(obj) or getattr(obj, "__module__", None) == "builtins":
+        if importable(obj) or (isinstance(obj, type) and not obj.__flags__ & HEAP_TYPE):
             self.boring[id(obj)] = obj
             return
         known = self.owner.get(id(obj))

@@ -22,7 +22,16 @@ from threading import get_ident
 from typing import Any
 
 from durable_nb.capture import plain_bases, rebuild
-from durable_nb.capture.definitions import HEAP_TYPE, TYPING, ByValue, Definitions, LruCache, constants, importable, shared_nans
+from durable_nb.capture.definitions import (
+    HEAP_TYPE,
+    TYPING,
+    ByValue,
+    Definitions,
+    LruCache,
+    constants,
+    importable,
+    shared_nans,
+)
 from durable_nb.capture.reducers import Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 

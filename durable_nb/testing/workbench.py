@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import ast
+import linecache
 import sys
+from types import ModuleType
 from typing import Any
 
 from durable_nb.capture.namespace import NamespaceCapture
@@ -30,30 +32,42 @@ KEY = SigningKey(b"k" * 32)
 class Workbench:
     """One kernel life over `files`; making the next one over the same files is the life after a loss."""
 
-    def __init__(self, files: Files, *, clock: ManualClock | None = None, life: str = "one") -> None:
+    def __init__(
+        self, files: Files, *, clock: ManualClock | None = None, life: str = "one", main: ModuleType | None = None
+    ) -> None:
+        """`main` is the module whose names are the notebook's, as the kernel's `__main__` is; default: a bare dict."""
         self.clock = clock or ManualClock(tick_us=10)
-        self.namespace: dict[str, Any] = {"__name__": "__main__"}
+        self.namespace: dict[str, Any] = {"__name__": "__main__"} if main is None else vars(main)
         self.shell = FakeShell(self.namespace)
         self.repository = Repository.open(files, key=KEY, clock=self.clock)
         owner = this_process(life, self.clock)
         self.workflow = self.repository.workflow("bench", kernel_id=life, owner=owner)
         self.count = 0
+        process = ProcessState()
         self.engine = Engine(
             workflow=self.workflow,
             shell=self.shell,
             clock=self.clock,
             settings=Settings(),
-            capture=NamespaceCapture(self.namespace, hidden=self.shell.hidden, out=dict),
-            process=ProcessState(),
+            capture=NamespaceCapture(
+                self.namespace,
+                hidden=self.shell.hidden,
+                out=dict,
+                imported=lambda: process.imported(self.namespace),
+            ),
+            process=process,
             kernel_id=life,
             modules=sys.modules,
             new_run_id=lambda: f"run-{life}",
         )
         self.lines = attach(self.engine, _identity(owner))
 
-    def run(self, source: str, **options: Any) -> bool:
-        """Run one durable cell and tell whether its body ran."""
+    def run(self, source: str, *, filename: str = "", **options: Any) -> bool:
+        """Run one durable cell and tell whether its body ran; of a cell with a file name the source is on record."""
         self.count += 1
+        name = filename or f"<cell {self.count}>"
+        if filename:
+            linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
         request = CellRequest(
             source=source,
             transformed=source,
@@ -66,11 +80,12 @@ class Workbench:
             next(flow)
         except StopIteration:
             return False
-        error = None
+        error: Exception | None = None
+        self.failed: Exception | None = None
         try:
-            exec(compile(source, f"<cell {self.count}>", "exec", dont_inherit=True), self.namespace)
+            exec(compile(source, name, "exec", dont_inherit=True), self.namespace)
         except Exception as raised:
-            error = raised
+            self.failed = error = raised
         try:
             flow.send(BodyOutcome(error=error))
         except StopIteration:
