@@ -30,21 +30,36 @@ def named(*names: str) -> Any:
 
 
 def owner(obj: Any) -> tuple[str, str] | None:
-    """Return (module, name) of a global of an imported module that is this very object, hashed by identity."""
-    found = _found(obj)
+    """Return (module, name) of a global of an imported module that is this very object; nothing is asked of it."""
+    found = _found(_Identity(obj))
     # A module that was loaded again has another one now.
     if found is not None and getattr(sys.modules.get(found[0]), found[1], None) is not obj:
         return None
     return found
 
 
+class _Identity:
+    """A key that is equal to those of the same object, whatever the object says of itself; it keeps the object."""
+
+    __slots__ = ("obj",)
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __hash__(self) -> int:
+        return id(self.obj)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Identity) and other.obj is self.obj
+
+
 @lru_cache(maxsize=512)
-def _found(obj: Any) -> tuple[str, str] | None:
+def _found(key: _Identity) -> tuple[str, str] | None:
     # Looking through every module takes milliseconds: once for each object.
     for module, content in list(sys.modules.items()):
         if module in _NOT_OWNERS:
             continue
         for name, value in list(getattr(content, "__dict__", {}).items()):
-            if value is obj:
+            if value is key.obj:
                 return module, name
     return None

@@ -5,6 +5,7 @@ Merged into the plug-in by `load`. Containers that look at another object keep l
 
 from __future__ import annotations
 
+import copyreg
 import dataclasses
 import functools
 import gc
@@ -18,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable, promise
+from durable_nb.capture.reducers import SHARING, Plugin, Unstorable, promise
 from durable_nb.capture.reducers._named import owner
 
 LIBRARY = None
@@ -265,6 +266,42 @@ def _exception(error: Any) -> Any:
     return func, args, (state, beside), None, None, _fill_raised
 
 
+class _Answering(type):
+    """Makes `issubclass` true for classes whose `__getattr__` would be asked while the object is still empty.
+
+    Pickle looks for `__setstate__` before there is anything to answer from, which many a `__getattr__` never returns
+    from. What is filled without asking does not mind.
+    """
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        if not isinstance(getattr(subclass, "__getattr__", None), types.FunctionType):
+            return False
+        ways = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs_ex__", "__getnewargs__")
+        if any(getattr(subclass, way, None) is not getattr(object, way, None) for way in ways):
+            return False
+        return all(base is object or _is_plain(base) for base in subclass.__mro__)
+
+
+def _is_plain(base: type) -> bool:
+    return bool(base.__flags__ & 1 << 9) and not base.__dict__.get("__slots__") and base not in copyreg.dispatch_table
+
+
+def _fill_answering(target: Any, state: dict[str, Any]) -> None:
+    object.__getattribute__(target, "__dict__").update(state)
+
+
+def _share_answering(target: Any, state: dict[str, Any]) -> None:
+    object.__setattr__(target, "__dict__", state)
+
+
+@promise("exact")
+def _answering(obj: Any) -> Any:
+    held = object.__getattribute__(obj, "__dict__")
+    sharing = SHARING.get()
+    fill = _share_answering if sharing is not None and id(held) in sharing.dicts else _fill_answering
+    return copyreg.__newobj__, (type(obj),), held, None, None, fill  # type: ignore[attr-defined]
+
+
 @promise("exact")
 def _plain_object(obj: Any) -> Any:
     # A sentinel that a library tells by identity stays the library's; one of the notebook is shared as all is.
@@ -317,6 +354,7 @@ def plugin() -> Plugin:
             (property, _property_subclass),
             (staticmethod, _wrapper),
             (classmethod, _wrapper),
+            (_Answering("answering", (), {}), _answering),
         ),
         referents={
             type(dataclasses._FIELD): _shared,  # type: ignore[attr-defined]
