@@ -1,6 +1,6 @@
-"""Domains and lazy functions of sympy are the ones that the module offers; expressions pickle by themselves.
+"""Domains and lazy functions of sympy are the ones that the module offers; polynomials keep their domain.
 
-Merged into the plug-in by `load` once sympy is imported.
+Merged into the plug-in by `load` once sympy is imported. Other expressions pickle by themselves.
 """
 
 from __future__ import annotations
@@ -28,6 +28,45 @@ def _field(field: Any) -> Any:
         if getattr(domains, name, None) is field:
             return _make_attribute, ("sympy.polys.domains", name)
     return _make_field, (type(field), field.precision)
+
+
+def _make_finite(mod: Any, symmetric: bool) -> Any:
+    return sys.modules["sympy.polys.domains"].FiniteField(mod, symmetric)
+
+
+@promise("exact")
+def _finite(field: Any) -> Any:
+    return _make_finite, (int(field.mod), field.sym)
+
+
+def _make_modular(mod: Any, symmetric: bool, value: Any) -> Any:
+    return _make_finite(mod, symmetric).dtype(value)
+
+
+@promise("exact")
+def _modular(number: Any) -> Any:
+    # Every modulus has a class of its own, made at run time.
+    return _make_modular, (int(number.mod), number.sym, int(number.val))
+
+
+def _make_poly(cls: Any, rep: Any, gens: tuple[Any, ...]) -> Any:
+    return cls.new(rep, *gens)
+
+
+@promise("exact")
+def _poly(poly: Any) -> Any:
+    # Its own way makes it again from the expression, over a domain that may be another one.
+    return _make_poly, (type(poly), poly.rep, poly.gens)
+
+
+def _make_ring(cls: Any, symbols: Any, domain: Any, order: Any) -> Any:
+    return cls(symbols, domain, order)
+
+
+@promise("exact")
+def _ring(ring: Any) -> Any:
+    # Its own way stumbles over the caches that it wants to leave out.
+    return _make_ring, (type(ring), ring.symbols, ring.domain, ring.order)
 
 
 @promise("exact")
@@ -61,6 +100,10 @@ def plugin() -> Plugin:
         subclasses=(
             (named("sympy.polys.domains.realfield.RealField"), _field),
             (named("sympy.polys.domains.complexfield.ComplexField"), _field),
+            (named("sympy.polys.domains.finitefield.FiniteField"), _finite),
+            (named("sympy.polys.domains.modularinteger.ModularInteger"), _modular),
+            (named("sympy.polys.polytools.Poly"), _poly),
+            (named("sympy.polys.rings.PolyRing", "sympy.polys.fields.FracField"), _ring),
             (named("sympy.core.cache.lazy_function.<locals>.LazyFunction"), _offered),
         ),
     )
