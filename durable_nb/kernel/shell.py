@@ -100,6 +100,9 @@ class IPythonShell:
         for n, pair in inputs.items():
             self._shell.push({f"_i{n}": pair[0]}, interactive=False)
             self._told_inputs[n] = pair[0]
+        # The next cell finds the one before it in `_i`, not the cell of this kernel that restored.
+        history._iii, history._ii, history._i, history._i00 = ["", "", "", *history.input_hist_raw][-4:]
+        self._shell.push({name: getattr(history, name) for name in ("_i", "_ii", "_iii")}, interactive=False)
         self._shell.execution_count = count - behind
 
     def outs(self) -> dict[int, object]:
