@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from durable_nb.capture import runtime_modules
 from durable_nb.capture.access_cell import Cell
 from durable_nb.capture.access_modules import module_digest, with_imports
 from durable_nb.capture.access_reach import Reach
@@ -56,7 +57,7 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
     use = cell.use
     why = use.everything[0] if use.everything else ""
     return Access(
-        reads=frozenset(history_name(n) or n for n in use.loads | use.text),
+        reads=frozenset(history_name(n) or n for n in use.loads | use.text) | runtime_modules.reads(use.modules),
         stores=frozenset(cell.stores | use.writes),
         binds=frozenset(cell.known & cell.stores),
         everything=bool(why),

@@ -94,6 +94,7 @@ class Codec:
         known = self._known
         known.owned = owned or {}
         known.definitions, known.sharing, known.nans = definitions, grouping.sharing, shared_nans()
+        known.modules = grouping.modules
         self._special, self._alone = grouping.special, grouping.alone
 
     def refusal(self, obj: object) -> str | None:

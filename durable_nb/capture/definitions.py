@@ -8,6 +8,7 @@ under that name, and referred to by name from everywhere else; any other is stor
 from __future__ import annotations
 
 import abc
+import builtins
 import enum
 import functools
 import linecache
@@ -18,7 +19,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from durable_nb.capture import foreign, rebuild
+from durable_nb.capture import foreign, rebuild, runtime_modules
 from durable_nb.capture.foreign import codes
 from durable_nb.capture.reducers import Unstorable
 
@@ -29,6 +30,7 @@ TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, ty
 _ATOM_DEFINITIONS: tuple[type, ...] = (types.FunctionType, LruCache, *TYPING)
 # Made anew by `type.__new__` or set in the skeleton; __slotnames__ is a cache that pickling itself leaves behind.
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+NO_MODULES: Mapping[int, types.ModuleType] = types.MappingProxyType({})
 _NOT_MEMBERS = frozenset({"__dict__", "__weakref__", "__module__", "_abc_impl", "__abstractmethods__", "__slotnames__"})
 
 
@@ -53,7 +55,7 @@ def importable(obj: Any) -> bool:
             return False
         if isinstance(found, staticmethod | classmethod):
             found = found.__func__
-    return found is obj
+    return found is obj and not runtime_modules.is_made(sys.modules[module])
 
 
 def constants(cls: type) -> dict[int, tuple[str, str]]:
@@ -89,7 +91,10 @@ class Definitions:
         self.names = names
         self.paths: dict[int, tuple[str, ...]] = {}
         classes: list[tuple[str, type]] = []
+        made: list[tuple[str, types.ModuleType]] = []
         for name, value in names.items():
+            if isinstance(value, types.ModuleType) and runtime_modules.by_value(value):
+                made.append((name, value))
             if not is_definition(value) or importable(value):
                 continue
             known = self.paths.get(id(value))
@@ -100,6 +105,19 @@ class Definitions:
                 classes.append((name, value))
         for _, value in classes:
             self._nested(self.paths[id(value)], value, depth=0)
+        for name, module in made:
+            self._inside(name, module)
+
+    def _inside(self, name: str, module: types.ModuleType) -> None:
+        """Note where the definitions of a module are that the notebook made."""
+        own = {key: value for key, value in vars(module).items() if is_definition(value) and not importable(value)}
+        for key, value in own.items():
+            known = self.paths.get(id(value))
+            if known is None or (len(known) == 2 and known[0] == name and getattr(value, "__name__", None) == key):
+                self.paths[id(value)] = (name, key)
+        for key, value in own.items():
+            if isinstance(value, type) and self.paths[id(value)] == (name, key):
+                self._nested((name, key), value, depth=0)
 
     def _nested(self, path: tuple[str, ...], cls: type, depth: int) -> None:
         for name, value in vars(cls).items():
@@ -163,8 +181,9 @@ def source_of(code: types.CodeType) -> str | None:
 class ByValue:
     """Describes definitions by value for one pickle; keeps shared sources, cells and globals shared in it."""
 
-    def __init__(self, namespace: dict[str, Any]) -> None:
-        self.namespace = namespace
+    def __init__(self, namespace: dict[str, Any], modules: Mapping[int, types.ModuleType] = NO_MODULES) -> None:
+        """`modules` are the modules stored by value that the walk saw, by the id of their dictionary."""
+        self.namespace, self.modules = namespace, modules
         self.sources: dict[str, str | None] = {}
         self.nans: dict[int, tuple[int, float]] = {}
         self.empty_cells: set[int] = set()
@@ -215,6 +234,10 @@ class ByValue:
         state["__module__"] = f.__module__
         state["__name__"] = f.__name__
         state["__qualname__"] = f.__qualname__
+        home = self.modules.get(id(f.__globals__))
+        if home is not None:
+            args = (f.__code__, home, cells)
+            return rebuild._make_function_in, args, state, None, None, rebuild._fill_function
         args = (f.__code__, self._where(f), cells)
         return rebuild._make_function, args, state, None, None, rebuild._fill_function
 
@@ -226,6 +249,15 @@ class ByValue:
             return own_scope(f)
         name = scope["__name__"]
         return name if name != "__main__" else None
+
+    def module(self, module: Any) -> tuple[Any, ...]:
+        """Describe a module that no import brings back: bare, then what it holds."""
+        held = vars(module)
+        self.marks.add(f"module:{module.__name__}")
+        known = held.get("__builtins__") is builtins.__dict__
+        state = {k: v for k, v in held.items() if k != "__builtins__" or not known}
+        args = (type(module), module.__name__, known)
+        return rebuild._make_made_module, args, state, None, None, rebuild._fill_made_module
 
     def lru_cache(self, wrapper: Any) -> tuple[Any, ...]:
         """Describe a cache wrapper; it comes back empty, as a cache may."""

@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from durable_nb.capture import inline_dicts
+from durable_nb.capture import inline_dicts, runtime_modules
 from durable_nb.capture.compare_parts import is_expression
+from durable_nb.capture.cycles import cycles
 from durable_nb.capture.definitions import (
     HEAP_TYPE,
     TYPING,
@@ -39,10 +40,9 @@ LARGE_BYTES = 1 << 16  # from this size on a shared string is stored once
 ATOMIC = frozenset({int, bool, type(None), float, str, bytes, complex, type(...), type(NotImplemented), range})
 
 # How the walk treats objects of a type.
-_SKIP, _TEXT, _FLOAT, _LINK, _THROUGH, _DEFINITION, _MEMBER, _OWN_WAY = range(8)
+_SKIP, _TEXT, _FLOAT, _LINK, _THROUGH, _DEFINITION, _MEMBER, _OWN_WAY, _MODULE = range(9)
 
 _SKIPPED: tuple[type, ...] = (
-    types.ModuleType,
     types.CodeType,
     types.FrameType,
     types.TracebackType,
@@ -81,7 +81,8 @@ class Grouping:
     """A partition of names: every group in order of first name; `deps` are the names a name's value refers to.
 
     `alone` is what is shared inside one name, where anything is. `special` are the names that reach what only the
-    slower pickler keeps: NaN objects, the namespace, the builtins.
+    slower pickler keeps: NaN objects, the namespace, the builtins. `modules` are those that no import brings back, by
+    the id of their dictionary.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -89,6 +90,7 @@ class Grouping:
     sharing: Sharing
     alone: Mapping[str, Sharing]
     special: frozenset[str]
+    modules: Mapping[int, types.ModuleType]
 
 
 def is_atomic(value: object) -> bool:
@@ -130,6 +132,8 @@ class _Kinds(dict[type, int]):
             return _TEXT
         if cls is float:
             return _FLOAT
+        if issubclass(cls, types.ModuleType):
+            return _MODULE
         if cls in ATOMIC or issubclass(cls, _SKIPPED) or str(cls.__module__).startswith(_SHELL_MODULES):
             return _SKIP
         if cls.__module__ in _IMMUTABLE_MODULES or any(b.__name__ in _DTYPES for b in cls.__mro__) or constants(cls):
@@ -158,6 +162,7 @@ class _Walk:
         self.shared_dicts: set[int] = set()
         self.own_dicts: dict[str, set[int]] = {}
         self.shared_nans = list(shared_nans().values())
+        self.modules: dict[int, types.ModuleType] = {}
         self.parent: dict[str, str] = {}
         self.deps: dict[str, set[str]] = {}
         self.boring: dict[int, Any] = {}  # importable definitions, kept alive so that their ids stay theirs
@@ -196,9 +201,16 @@ class _Walk:
         self._run(name, frontier)
 
     def _same_object(self, name: str, value: Any, cls: type) -> None:
-        # `a = b = (1, 2)` stays one object; a module or a generator needs no partner.
-        if not issubclass(cls, types.ModuleType):
-            self.union(self.owner.setdefault(id(value), name), name)
+        # `a = b = (1, 2)` stays one object.
+        self.union(self.owner.setdefault(id(value), name), name)
+
+    def _module(self, name: str, module: types.ModuleType, frontier: list[Any]) -> None:
+        # A module that can be imported needs no partner; any other is an object like all that it holds.
+        held = vars(module)
+        if id(held) in self.modules or runtime_modules.by_value(module):
+            self.modules[id(held)] = module
+            if self._first_seen(name, module):
+                frontier.append([held])
 
     def _bound_definition(self, name: str, value: Any, frontier: list[Any]) -> None:
         path = self.definitions.path(value)
@@ -217,7 +229,10 @@ class _Walk:
         if type(value) is types.FunctionType:
             scope = value.__globals__
             # Globals made by exec belong to the function; those of the notebook or a module are never followed.
-            if self.owner.get(id(scope)) != "" and private(scope):
+            home = sys.modules.get(scope.get("__name__", ""))
+            if home is not None and getattr(home, "__dict__", None) is scope:
+                held.append(home)
+            elif self.owner.get(id(scope)) != "" and private(scope):
                 held.append(own_scope(value))
         self.kept.append(held)
         frontier.append(held)
@@ -268,6 +283,8 @@ class _Walk:
                 self._definition(name, type(obj), frontier)
             elif kind == _OWN_WAY:
                 self._own_way(name, obj, frontier)
+            elif kind == _MODULE:
+                self._module(name, obj, frontier)
             else:
                 self._first_seen(name, obj)
 
@@ -326,7 +343,7 @@ class _Walk:
         """Close over overlapping memory and over cycles of dependencies."""
         sharing = self._shared_memory()
         order = {name: i for i, name in enumerate(names)}
-        for cycle in _cycles({self.find(n): {self.find(d) for d in deps} for n, deps in self._merged_deps().items()}):
+        for cycle in cycles({self.find(n): {self.find(d) for d in deps} for n, deps in self._merged_deps().items()}):
             for other in cycle[1:]:
                 self.union(cycle[0], other)
         members: dict[str, list[str]] = {}
@@ -335,6 +352,7 @@ class _Walk:
         deps = {n: frozenset(d for d in found if self.find(d) != self.find(n)) for n, found in self.deps.items()}
         groups = sorted((tuple(g) for g in members.values()), key=lambda g: order[g[0]])
         return Grouping(
+            modules=self.modules,
             groups=tuple(groups),
             deps=deps,
             sharing=sharing,
@@ -411,45 +429,3 @@ class _Walk:
             end = max(end, entry[1])
         shared.update(members)
         return members
-
-
-def _cycles(edges: Mapping[str, set[str]]) -> list[list[str]]:
-    """Return the strongly connected components of more than one node (Tarjan, iterative)."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    on_stack: set[str] = set()
-    stack: list[str] = []
-    found: list[list[str]] = []
-    for root in edges:
-        if root in index:
-            continue
-        work = [(root, iter(sorted(edges[root])))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            node, targets = work[-1]
-            for target in targets:
-                if target not in index:
-                    index[target] = low[target] = len(index)
-                    stack.append(target)
-                    on_stack.add(target)
-                    work.append((target, iter(sorted(edges.get(target, ())))))
-                    break
-                if target in on_stack:
-                    low[node] = min(low[node], index[target])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    component = []
-                    while True:
-                        top = stack.pop()
-                        on_stack.discard(top)
-                        component.append(top)
-                        if top == node:
-                            break
-                    if len(component) > 1:
-                        found.append(component)
-    return found

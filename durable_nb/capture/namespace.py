@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
-from durable_nb.capture import compare
+from durable_nb.capture import compare, runtime_modules
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import Grouping, is_atomic, partition
@@ -63,11 +63,12 @@ class NamespaceCapture:
         self._grouping: tuple[tuple[str, ...], ...] = ()
         # Names that a cell left out on request: its neighbours must not save them in its stead.
         self._left_out: set[str] = set()
+        self._elsewhere = runtime_modules.Elsewhere()
 
     # --- names ----------------------------------------------------------------------------------------------------
 
     def names(self) -> dict[str, Any]:
-        """Return the user's names and values, entries of `Out` under `Out[n]`."""
+        """Return the user's names and values, entries of `Out` under `Out[n]`, made modules under `sys.modules[n]`."""
         hidden, out = self._hidden(), self._out()
         shown = {id(value) for value in out.values()}
         chosen = {
@@ -75,7 +76,7 @@ class NamespaceCapture:
             for name, value in list(self._namespace.items())
             if type(name) is str and not self._is_shells(name, value, hidden, shown)
         }
-        return {**chosen, **out}
+        return {**chosen, **out, **self._elsewhere.names(chosen.values())}
 
     def _is_shells(self, name: str, value: Any, hidden: Mapping[str, Any], shown: set[int]) -> bool:
         if name in hidden and hidden[name] is value:
@@ -92,6 +93,8 @@ class NamespaceCapture:
     def _live_value(self, name: str) -> object:
         found = _OUT.fullmatch(name)
         try:
+            if runtime_modules.is_place(name):
+                return self._elsewhere.names(self._namespace.values())[name]
             return self._out()[name] if found else self._namespace[name]
         except KeyError:
             raise Failed(f"it needs {name}, which is not defined") from None
@@ -144,7 +147,7 @@ class NamespaceCapture:
             self._codec = Codec(self._namespace, plugin)
         definitions = Definitions(names)
         # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.
-        imported = self._imported()
+        imported = {n: at for n, at in self._imported().items() if not _is_made(at[0])}
         theirs = [(names[n], at) for n, at in imported.items() if n in names and not is_atomic(names[n])]
         theirs += [(getattr(sys.modules[module], name), (module, name)) for module, name in _PROCESS_OBJECTS]
         owned = {id(obj): at for obj, at in theirs}
@@ -225,9 +228,13 @@ class NamespaceCapture:
     def apply(self, staged: Staged, *, delete_others: bool) -> Mapping[int, Any]:
         """Put the staged names into the namespace, remove all others if told to; return what belongs into `Out`."""
         out = {int(m[1]): value for name, value in staged.values.items() if (m := _OUT.fullmatch(name))}
-        others = set(self.names()) - set(staged.values) - staged.reused if delete_others else set()
+        live = self.names() if delete_others else {}
+        others = set(live) - set(staged.values) - staged.reused
+        places = {n: v for n, v in staged.values.items() if runtime_modules.is_place(n)}
+        runtime_modules.remove(others, live)
+        runtime_modules.place(places)
         # One call: no other thread ever sees half of the names.
-        self._namespace.update({n: v for n, v in staged.values.items() if not _OUT.fullmatch(n)})
+        self._namespace.update({n: v for n, v in staged.values.items() if n not in places and not _OUT.fullmatch(n)})
         for name in others:
             self._namespace.pop(name, None)
         for action in staged.afterwards:
@@ -292,6 +299,11 @@ class NamespaceCapture:
         """Return the names that shared mutable objects with these at the last look."""
         wanted = set(names)
         return frozenset(n for group in self._grouping if wanted.intersection(group) for n in group) - wanted
+
+
+def _is_made(module: str) -> bool:
+    found = sys.modules.get(module)
+    return found is not None and runtime_modules.is_made(found, named=True)
 
 
 def _wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:

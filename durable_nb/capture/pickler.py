@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any
 
-from durable_nb.capture import plain_bases, rebuild
+from durable_nb.capture import plain_bases, rebuild, runtime_modules
 from durable_nb.capture.definitions import (
     HEAP_TYPE,
     TYPING,
@@ -65,6 +65,7 @@ class Binding:
     sharing: Sharing = field(default_factory=Sharing)
     nans: Mapping[str, float] = field(default_factory=shared_nans)
     owned: Mapping[int, tuple[str, str]] = field(default_factory=dict)
+    modules: Mapping[int, types.ModuleType] = field(default_factory=dict)
     actions: dict[type, Action] = field(default_factory=dict)
 
     def action(self, cls: type) -> Action:
@@ -115,6 +116,8 @@ def _native(pickler: GroupPickler, obj: Any) -> Any:
 
 def _module(pickler: GroupPickler, module: types.ModuleType) -> Any:
     name = module.__name__
+    if runtime_modules.by_value(module):
+        return pickler.by_value.module(module)
     if name == "__main__" or sys.modules.get(name) is module:
         return rebuild._make_module, (name,)
     raise Unstorable(f"module {name!r} was made at run time and cannot be imported again")
@@ -157,7 +160,10 @@ def _imported(obj: Any) -> Any:
 def _native_type(cls: type) -> Any:
     # `type(f)` says builtins.function and a lock's _thread.lock, which nobody can look up; another name leads there.
     for module in ("types", cls.__module__):
-        for name, value in list(vars(sys.modules[module]).items()) if module in sys.modules else ():
+        found = sys.modules.get(module)
+        if found is None or runtime_modules.is_made(found):
+            continue
+        for name, value in list(vars(found).items()):
             if value is cls:
                 return _make_attribute, (module, name)
     return None
@@ -312,7 +318,7 @@ class GroupPickler(pickle.Pickler):
     def by_value(self) -> ByValue:
         """What describes definitions by value; most groups hold none."""
         if self._by_value is None:
-            self._by_value = ByValue(self.known.namespace)
+            self._by_value = ByValue(self.known.namespace, self.known.modules)
         return self._by_value
 
     @property

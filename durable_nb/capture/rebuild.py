@@ -8,6 +8,7 @@ or narrowed. Nothing here runs the user's code: a class comes back without its m
 from __future__ import annotations
 
 import abc
+import builtins
 import dataclasses
 import functools
 import gc
@@ -110,6 +111,20 @@ def _make_module(name: str) -> types.ModuleType:
     return sys.modules["__main__"] if name == "__main__" else importlib.import_module(name)
 
 
+def _make_made_module(cls: type[types.ModuleType], name: str, builtin: bool) -> types.ModuleType:
+    """Return a module that the notebook had made, still empty, without the `__init__` of a class of its own."""
+    made = cls.__new__(cls)
+    types.ModuleType.__init__(made, name)
+    vars(made).clear()
+    # Functions look for it while they are made, before the module has its content.
+    vars(made).update({"__name__": name, **({"__builtins__": builtins.__dict__} if builtin else {})})
+    return made
+
+
+def _fill_made_module(module: types.ModuleType, state: dict[str, Any]) -> None:
+    vars(module).update(state)
+
+
 # --- code and functions ---------------------------------------------------------------------------------------------
 
 
@@ -188,6 +203,13 @@ def _make_function(
         by_name = dict(zip(_LOADING.get().layouts[id(code)][1], cells or (), strict=True))
         cells = tuple(by_name[name] for name in code.co_freevars) or None
     return types.FunctionType(code, scope, code.co_name, None, cells)
+
+
+def _make_function_in(
+    code: types.CodeType | Lost, module: types.ModuleType, cells: tuple[types.CellType, ...] | None
+) -> types.FunctionType | Lost:
+    """Return a function whose globals are those of a module that was stored by value."""
+    return _make_function(code, vars(module), cells)
 
 
 def _fill_function(function: types.FunctionType | Lost, state: dict[str, Any]) -> None:
