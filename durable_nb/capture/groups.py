@@ -357,7 +357,7 @@ class _Walk:
             deps=deps,
             sharing=sharing,
             alone=self._alone(sharing),
-            special=frozenset(self.special),
+            special=frozenset(n for group in groups if not self.special.isdisjoint(group) for n in group),
         )
 
     def _merged_deps(self) -> dict[str, set[str]]:

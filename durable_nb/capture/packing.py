@@ -169,12 +169,18 @@ class Packer:
         return verdicts
 
     def _take_apart(self, group: GroupNames, verdict: str, names: Mapping[str, Any], packed: Packed) -> None:
-        alone = {name: self._codec().dump([name], names) for name in group}
-        verdicts = self._check({(n,): d for n, d in alone.items()}, names)
-        rest = [n for n, v in zip(group, verdicts, strict=True) if v is None]
-        for name, reason in zip(group, verdicts, strict=True):
-            if reason is not None or len(rest) == len(group):
-                packed.bad[name] = self._unproved(name, names, reason or verdict)
+        said: dict[str, str | None] = {}
+        alone: dict[GroupNames, Dumped] = {}
+        for name in group:
+            try:
+                alone[name,] = self._codec().dump([name], names)
+            except Failed as failure:  # what can be stored with its neighbours need not be so by itself
+                said[name] = str(failure.args[0])
+        said.update(zip((name for (name,) in alone), self._check(alone, names), strict=True))
+        rest = [n for n in group if said[n] is None]
+        for name in group:
+            if said[name] is not None or len(rest) == len(group):
+                packed.bad[name] = self._unproved(name, names, said[name] or verdict)
         if rest and len(rest) < len(group):
             self._dump(tuple(rest), names, packed)
 

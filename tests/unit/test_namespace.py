@@ -324,7 +324,7 @@ def test_one_bad_name_costs_no_other() -> None:
     "bad",
     [
         "(i for i in range(3))",
-        "type('A', (), {'__getattr__': lambda s, n: s.d[n], '__init__': lambda s: setattr(s, 'd', {})})()",
+        "type('A', (), {'__reduce__': lambda s: (int, ('no number',))})()",
     ],
 )
 def test_a_bad_name_does_not_make_the_others_new_after_every_cell(bad: str) -> None:
@@ -337,16 +337,29 @@ def test_a_bad_name_does_not_make_the_others_new_after_every_cell(bad: str) -> N
 
 
 def test_what_pickles_but_does_not_load_is_reported() -> None:
-    """An attribute dictionary whose __getattr__ recurses while loading is found out by loading it."""
+    """A class whose __setstate__ does not take what __getstate__ gave is found out by loading it."""
     notebook = Notebook()
     notebook.run(
-        "class A:\n    def __init__(self):\n        self._d = {}\n    def __getattr__(self, n):\n"
-        "        return self._d[n]\n"
+        "class A:\n    def __getstate__(self):\n        return 1\n    def __setstate__(self, state):\n"
+        "        self.__dict__.update(state)\n"
         "bad = A()\nkept = [1]"
     )
     assert {"bad"} == set(notebook.unsaved)
     assert "does not load" in notebook.unsaved["bad"].reason
     assert {"A", "kept"} == set(notebook.restored().ns) - {"__name__", "__builtins__"}
+
+
+def test_objects_that_answer_for_any_attribute_come_back() -> None:
+    """An attribute dictionary whose __getattr__ needs its attributes comes back, its __dict__ shared as it was."""
+    notebook = Notebook()
+    notebook.run(
+        "class A:\n    def __init__(self):\n        self._d = {'a': 1}\n    def __getattr__(self, n):\n"
+        "        return self._d[n]\n"
+        "one, two = A(), A()\nheld = vars(two)"
+    )
+    notebook.restored().check(
+        "assert one.a == 1 and type(one) is A\nheld['b'] = 2\nassert two.b == 2 and vars(two) is held"
+    )
 
 
 def test_a_value_that_crashes_the_loading_process_is_reported() -> None:
@@ -464,3 +477,30 @@ def test_shared_with_names_the_others_of_a_group() -> None:
     notebook.run("a = [1]\nb = {'k': a}\nc = [1]")
     assert {"b"} == notebook.capture.shared_with(["a"])
     assert set() == notebook.capture.shared_with(["c"])
+
+
+def test_what_is_stored_only_with_its_neighbours_costs_no_more_than_its_names() -> None:
+    """Names whose group does not load, and that cannot be stored one by one, are reported; the others are saved."""
+    notebook = Notebook()
+    notebook.run(
+        "count = []\n"
+        "class Once:\n"
+        "    def __reduce__(self):\n"
+        "        globals()['count'].append(1)\n"
+        "        if len(count) > 1:\n"
+        "            raise ValueError('not again')\n"
+        "        return int, ('no number',)\n"
+        "x = Once()\ny = [x]\nz = [1]\ndel count\ncount = []"
+    )
+    assert notebook.head is not None
+    assert {"x", "y"} == set(notebook.unsaved)
+    assert "z" in notebook.head.names
+
+
+def test_every_name_of_a_group_that_reaches_the_builtins_is_stored_alike() -> None:
+    """A second name of what holds the dictionary of the built-ins has a fingerprint of its own, as the first has."""
+    notebook = Notebook()
+    notebook.run("import builtins\nheld = {'b': vars(builtins)}\nother = held")
+    assert notebook.head is not None
+    found = {name: notebook.head.names[name] for name in ("held", "other")}
+    assert [(True, True)] * 2 == [(one.size_bytes < 1000, bool(one.digest)) for one in found.values()]
