@@ -43,21 +43,25 @@ def in_order(root: Any) -> Any:
 
 
 def keeper(sharing: Sharing, where: Any) -> Any:
-    """Return the array or the tensor that all others in this stretch of memory are to look at, None if each may pickle.
+    """Return the array or the tensor that all others in a stretch of memory are to look at, None if each may pickle.
 
     Raises `Unstorable` when what they look at belongs to none of them as a whole.
     """
     import numpy as np
 
-    users = [(start, stop, obj) for start, stop, ref in sharing.members.get(where, ()) if (obj := ref()) is not None]
+    members = sharing.members.get(where, ())
+    users = [(start, stop, obj) for start, stop, ref in members if (obj := ref()) is not None]
     arrays = [(start, stop, *chain(obj)) for start, stop, obj in users if isinstance(obj, np.ndarray)]
-    tensors = [user for user in users if not isinstance(user[2], np.ndarray)]
-    # Pickle and the views that are told apart by their root do for one array, one storage does for its tensors.
-    if not tensors and len({id(root) for _, _, root, _ in arrays}) < 2:
-        return None
-    if not arrays and len({tensor.untyped_storage()._cdata for _, _, tensor in tensors}) < 2:
-        return None
-    if not tensors and not any(obj.flags.writeable for _, _, obj in users):
+    tensors = [user for user in users if hasattr(user[2], "untyped_storage")]
+    # Columns of polars and buffers of Arrow do not write themselves: it matters only that they see what others write.
+    # A frame makes its columns when it is asked for them, so that these are gone by now.
+    columns = len(members) - len(arrays) - len(tensors)
+    if not tensors:
+        written = any(isinstance(obj, np.ndarray) and obj.flags.writeable for _, _, obj in users)
+        # Pickle and the views that are told apart by their root do for one array, one storage does for its tensors.
+        if not written or (not columns and len({id(root) for _, _, root, _ in arrays}) < 2):
+            return None
+    elif not arrays and not columns and len({tensor.untyped_storage()._cdata for _, _, tensor in tensors}) < 2:
         return None
     whole = min(start for start, *_ in users), max(stop for _, stop, _ in users)
     for start, stop, root, below in arrays:

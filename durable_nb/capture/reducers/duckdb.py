@@ -8,11 +8,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = "duckdb"
 
 
+@promise("reported", "it belongs to an open connection")
 def _open(obj: Any) -> tuple[Any, ...]:
     kind = type(obj).__name__
     raise Unstorable(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 
 LIBRARY = "h5py"
 
@@ -23,6 +23,7 @@ def _make_closed(cls: Any, handle: Any, state: dict[str, Any]) -> Any:
     return made
 
 
+@promise("reported", "an open object is a handle into a file; a closed one comes back closed")
 def _object(obj: Any) -> tuple[Any, ...]:
     h5py = sys.modules["h5py"]
     if type(obj) not in (h5py.File, h5py.Group, h5py.Dataset) or obj:
@@ -36,6 +37,7 @@ def _plain(held: dict[str, Any]) -> dict[str, Any]:
     return {n: v for n, v in held.items() if type(v) in _PLAIN or isinstance(v, sys.modules["numpy"].dtype)}
 
 
+@promise("reported", "a handle into a file")
 def _handle(obj: Any) -> tuple[Any, ...]:
     raise Unstorable(f"an h5py {type(obj).__name__} is a handle into a file; open the file again in a cell")
 

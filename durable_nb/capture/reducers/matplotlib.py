@@ -11,12 +11,13 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin, Unstorable
+from durable_nb.capture.reducers import Plugin, Unstorable, promise
 from durable_nb.capture.reducers._named import named
 
 LIBRARY = "matplotlib"
 
 
+@promise("exact")
 def _figure(figure: Any) -> Any:
     function, args, state, *rest = figure.__reduce_ex__(5)
     if isinstance(state, dict):
@@ -28,6 +29,7 @@ def _figure(figure: Any) -> Any:
     return (function, args, state, *rest)
 
 
+@promise("exact")
 def _callbacks(registry: Any) -> Any:
     # Pickling takes the next number from its counter: put it back, or an untouched figure is never the same again.
     reduced = registry.__reduce_ex__(5)
@@ -35,11 +37,13 @@ def _callbacks(registry: Any) -> Any:
     return reduced
 
 
+@promise("reported", "it lives on the events of its figure")
 def _widget(widget: Any) -> tuple[Any, ...]:
     kind = type(widget).__name__
     raise Unstorable(f"the matplotlib widget {kind} lives on the events of its figure; make it again in a cell")
 
 
+@promise("reported", "it belongs to the window of a figure")
 def _manager(obj: Any) -> tuple[Any, ...]:
     raise Unstorable(f"a {type(obj).__name__} belongs to the window of a figure; keep the figure instead")
 
@@ -53,6 +57,7 @@ def _make_global(name: str) -> Any:
     return getattr(matplotlib, name)
 
 
+@promise("exact")
 def _settings(obj: Any) -> Any:
     # `from matplotlib import rcParams` must go on to change the settings of the process, not a copy of them.
     name = _global_name(obj)

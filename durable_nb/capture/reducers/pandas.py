@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from durable_nb.capture.reducers import Plugin
+from durable_nb.capture.reducers import Plugin, promise
 
 LIBRARY = "pandas"
 
@@ -23,6 +23,7 @@ def _make_options(path: str) -> Any:
     return options
 
 
+@promise("exact")
 def _options(options: Any) -> tuple[Any, ...]:
     # It is a window on the global settings; a copy of them would be set without any effect.
     return _make_options, (vars(options)["prefix"],)
