@@ -11,6 +11,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 from durable_nb.capture import compare, runtime_modules
@@ -20,9 +21,10 @@ from durable_nb.capture.groups import Grouping, is_atomic, partition
 from durable_nb.capture.isolate import type_name
 from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.packing import Packer
-from durable_nb.capture.reducers import load
+from durable_nb.capture.reducers import Plugin, load, troubles
+from durable_nb.capture.reducers.io import is_console
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
-from durable_nb.model import CheckpointId, Manifest
+from durable_nb.model import CheckpointId, Manifest, Unsaved
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +59,8 @@ class NamespaceCapture:
         """`imported` tells which names still are what `from module import attribute` bound, by name."""
         self._imported = imported
         self._namespace, self._hidden, self._out = namespace, hidden, out
-        self._codec = Codec(namespace, load(sys.modules))
+        # Which plug-ins there are is found out by the first look, not on the way to the first cell.
+        self._codec = Codec(namespace, Plugin())
         self._packer = Packer(lambda: self._codec, self._live_value)
         self._memory = Memory()
         self._grouping: tuple[tuple[str, ...], ...] = ()
@@ -139,7 +142,11 @@ class NamespaceCapture:
         packed = self._packer.pack([*((n,) for n in atoms), *grouping.groups], names, look.known)
         captured = look.result(packed, {n: v for n, v in everything.items() if n in left})
         self._grouping = grouping.groups
-        return captured
+        broken = [
+            Unsaved(name=f"durable_nb.reducers[{library}]", path="", type="plug-in", reason=reason)
+            for library, reason in troubles(sys.modules).items()
+        ]
+        return replace(captured, unsaved=(*captured.unsaved, *broken))
 
     def _bind(self, rest: Mapping[str, Any], names: Mapping[str, Any]) -> Grouping:
         plugin = load(sys.modules)
@@ -149,7 +156,12 @@ class NamespaceCapture:
         # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.
         imported = {n: at for n, at in self._imported().items() if not _is_made(at[0])}
         theirs = [(names[n], at) for n, at in imported.items() if n in names and not is_atomic(names[n])]
-        theirs += [(getattr(sys.modules[module], name), (module, name)) for module, name in _PROCESS_OBJECTS]
+        theirs += [
+            (held, (module, name))
+            for module, name in _PROCESS_OBJECTS
+            if not name.startswith("std") or is_console(getattr(sys, name))
+            if (held := getattr(sys.modules[module], name)) is not None
+        ]
         owned = {id(obj): at for obj, at in theirs}
         grouping = partition(rest, definitions, plugin, never=[*self._never(), *(obj for obj, _ in theirs)])
         self._codec.bind(definitions, grouping, owned)

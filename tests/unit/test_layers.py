@@ -25,6 +25,7 @@ LAYERS = (
     ("history", "retry", "config", "ports", "clock", "resources"),
     ("reuse",),
     ("capture", "store", "projection"),
+    ("reducers",),
     ("activities",),
     ("engine",),
     ("panel",),

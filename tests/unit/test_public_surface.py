@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from importlib import resources
 
 import durable_nb
-from durable_nb import cli, errors
+from durable_nb import cli, errors, reducers
+from durable_nb.capture.reducers._others import GROUP
 from durable_nb.config import Settings
 from durable_nb.kernel.options import OPTIONS, working_options
 from durable_nb.verbs import LATER, VERBS
@@ -87,6 +89,7 @@ def test_verbs() -> None:
         "restore",
         "events",
         "sql",
+        "recompute",
         "verify",
         "gc",
         "new",
@@ -107,6 +110,7 @@ def test_flags_of_the_verbs() -> None:
     assert flags == {
         "restore": ["--eager", "--trust"],
         "events": ["--activity", "--last", "--run"],
+        "recompute": ["--force"],
         "verify": ["--repair"],
         "gc": ["--dry-run"],
     }
@@ -116,6 +120,7 @@ def test_options_of_the_magic() -> None:
     """All option names are known; these work, and the others are refused by name."""
     assert sorted(OPTION_NAMES) == sorted(option.name for option in OPTIONS)
     working = ["--rerun", "--setup", "--key", "--depends", "--skip-if", "--include", "--exclude", "--durability"]
+    working.append("--on-unserializable")
     assert working == [option.name for option in working_options()]
     assert [o.name for o in OPTIONS if o.keyword != o.name[2:].replace("-", "_")] == []
 
@@ -149,6 +154,16 @@ def test_public_names_of_the_package() -> None:
         "unsaved",
     } == set(durable_nb.__all__)
     assert [name for name in durable_nb.__all__ if not hasattr(durable_nb, name)] == []
+
+
+def test_public_names_for_plug_ins() -> None:
+    """What authors of plug-ins import, and the name of their entry point."""
+    promised = {"Plugin", "Promise", "Unstorable", "promise", "named", "Reducer", "Kept", "Sharing", "SHARING"}
+    assert promised == set(reducers.__all__)
+    assert ("durable_nb.reducers", ["exact", "subclasses", "referents", "memory"]) == (
+        GROUP,
+        [field.name for field in dataclasses.fields(reducers.Plugin)],
+    )
 
 
 def test_tables_and_views() -> None:

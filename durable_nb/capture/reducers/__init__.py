@@ -5,6 +5,7 @@ A file `reducers/<lib>.py` has `LIBRARY` (the top-level module it is about, None
 It is imported only when its library is already in `sys.modules`, so it may import that library at module level.
 Rebuild functions are named `_make_*`, live beside their reducer and never move: pickles name them.
 Every reducer says with `@promise` what comes back of what it describes; `tests/zoo` holds it to its word.
+Other packages bring plug-ins of the same kind by the entry point `durable_nb.reducers`: README.md in this folder.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from functools import lru_cache
 from types import ModuleType
 from typing import Any, Literal, TypeAlias, TypeVar
 
-__all__ = ["SHARING", "Kept", "Plugin", "Promise", "Reducer", "Sharing", "Unstorable", "load", "promise"]
+from durable_nb.capture.reducers._others import Offer, offers, outcome, over
+
+__all__ = ["SHARING", "Kept", "Plugin", "Promise", "Reducer", "Sharing", "Unstorable", "load", "promise", "troubles"]
 
 # What a file is about is spelt here and not read from the file, because reading it would import the file.
 ALWAYS = frozenset({"builtins", "threading", "io"})
@@ -95,8 +98,15 @@ SHARING: ContextVar[Sharing | None] = ContextVar("durable_nb_sharing", default=N
 
 
 def load(modules: Mapping[str, ModuleType]) -> Plugin:
-    """Merge the plugins of every library in `modules` (normally `sys.modules`)."""
-    return _merged(frozenset(name for name in _available() if name in ALWAYS or _loaded(modules, name)))
+    """Merge the plugins of every library in `modules` (normally `sys.modules`), those of other packages included."""
+    ours = frozenset(name for name in _available() if name in ALWAYS or _loaded(modules, name))
+    return _merged(ours, tuple(offer for offer in offers() if _loaded(modules, offer.library)))
+
+
+def troubles(modules: Mapping[str, ModuleType]) -> dict[str, str]:
+    """Return what does not work of the plug-ins of other packages, by library."""
+    found = (outcome(offer, Plugin) for offer in offers() if _loaded(modules, offer.library))
+    return {one.offer.library: one.trouble for one in found if one.trouble}
 
 
 def _loaded(modules: Mapping[str, ModuleType], name: str) -> bool:
@@ -112,7 +122,7 @@ def _available() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=64)
-def _merged(names: frozenset[str]) -> Plugin:
+def _merged(names: frozenset[str], others: tuple[Offer, ...]) -> Plugin:
     exact: dict[type, Reducer] = {}
     subclasses: list[tuple[type, Reducer]] = []
     referents: dict[type, Callable[[Any], Iterable[Any] | None]] = {}
@@ -124,4 +134,5 @@ def _merged(names: frozenset[str]) -> Plugin:
         subclasses.extend(part.subclasses)
         referents = {**part.referents, **referents}
         memory = {**part.memory, **memory}
-    return Plugin(exact=exact, subclasses=tuple(subclasses), referents=referents, memory=memory)
+    ours = Plugin(exact=exact, subclasses=tuple(subclasses), referents=referents, memory=memory)
+    return over(ours, [outcome(offer, Plugin) for offer in others]) if others else ours
