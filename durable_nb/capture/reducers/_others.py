@@ -44,7 +44,8 @@ class Guarded:
                 return self.call(obj)
             except Exception as error:
                 self.failed = f"{self.about} raised {type(error).__name__}: {error}"
-                _log.warning("%s; it is not asked again", self.failed, exc_info=True)
+                _log.warning("%s; it is not asked again", self.failed)
+                _log.debug("where it was raised", exc_info=True)
         return self.instead(obj)
 
 
@@ -83,7 +84,8 @@ def outcome(offer: Offer, kind: type[Plugin]) -> Outcome:
         _check(made)
     except (Exception, SystemExit) as error:
         reason = f"{offer.value} of {offer.package or 'a package'} does not work: {type(error).__name__}: {error}"
-        _log.warning("the plug-in for %s is left out: %s", offer.library, reason, exc_info=True)
+        _log.warning("the plug-in for %s is left out: %s", offer.library, reason)
+        _log.debug("where it was raised", exc_info=True)
         return Outcome(offer=offer, plugin=None, reason=reason)
     return _guarded(offer, made)
 
