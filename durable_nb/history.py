@@ -106,6 +106,8 @@ class Record:
     duration_s: float
     execution_count: int
     outputs: bool
+    # Files that it opened for writing, removed or renamed and that are there; None: recorded before that was noted.
+    files_written: tuple[str, ...] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,6 +136,9 @@ class Attempt:
     stored_bytes: int = 0
     reused: int = 0
     unsaved: tuple[Json, ...] = ()
+    # Ran only to make again what a checkpoint could not hold, with its inputs as of then: the attempt (its end's event)
+    # that it repeats. Such a try never stands for the cell.
+    recompute: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -311,6 +316,7 @@ def _activity_started(state: State, event: Event) -> None:
         execution_count=payload.get("execution_count", 0),
         options=payload.get("options", {}),
         decision=tuple(payload.get("decision", ())),
+        recompute=payload.get("recompute", {}).get("of_event", ""),
     )
     state.attempts.append(attempt)
     state.tries[event.run_id, attempt.activity_id] = state.tries.get((event.run_id, attempt.activity_id), 0) + 1
@@ -332,7 +338,8 @@ def _activity_ended(state: State, event: Event) -> None:
     attempt.checkpoint_id = event.payload["checkpoint"]["id"]
     attempt.stored_bytes = event.payload.get("stored_bytes", 0)
     attempt.unsaved = tuple(event.payload.get("unsaved", ()))
-    _record(state, event, attempt)
+    if not attempt.recompute:
+        _record(state, event, attempt)
 
 
 def _record(state: State, event: Event, attempt: Attempt) -> None:
@@ -358,6 +365,7 @@ def _record(state: State, event: Event, attempt: Attempt) -> None:
         duration_s=attempt.duration_s or 0.0,
         execution_count=attempt.execution_count,
         outputs=bool(payload.get("attachments")),
+        files_written=tuple(payload["files_written"]) if "files_written" in payload else None,
     )
     run = state.runs[event.run_id]
     run.records.append(record)

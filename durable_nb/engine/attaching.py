@@ -7,10 +7,10 @@ attempts are recorded as lost, and the namespace is back if it was to come back 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from durable_nb.engine import processes
+from durable_nb.engine import missing, processes
+from durable_nb.engine.recomputing import run_allowed
 from durable_nb.engine.restoring import Restored, latest_restorable, restore_checkpoint
 from durable_nb.engine.words import clock_text
 from durable_nb.errors import DurableError, RepositoryNotFound
@@ -63,6 +63,7 @@ def _same_process(engine: Engine) -> None:
     if run and run.head:
         engine.head = engine.workflow.manifest(run.head)
         engine.missing = engine.head.unsaved
+        missing.note_restored(engine, engine.missing)
 
 
 def _close_last(
@@ -156,30 +157,7 @@ def continue_run(
         engine.append(engine.draft("RunRecovered", {"checkpoint_id": wanted, "kernel_id": engine.kernel_id}))
     restored = restore_checkpoint(engine, wanted, keep_live=keep_live)
     engine.life_seq = engine.state.last_seq + 1
-    return _run_setups(engine, restored)
-
-
-def _run_setups(engine: Engine, restored: Restored) -> Restored:
-    """Run the `--setup` cells up to the checkpoint again, in their order; the mark says that they may."""
-    run, run_beside = engine.state.run, engine.run_beside
-    if run is None or run_beside is None:
-        return restored
-    limit = engine.state.checkpoints[restored.checkpoint_id].seq
-    latest = {r.code_hash: r for r in run.records if r.setup and r.seq <= limit}
-    sources = {a.checkpoint_id: a for a in engine.state.attempts if a.checkpoint_id}
-    done, failed = [], []
-    for record in sorted(latest.values(), key=lambda r: r.seq):
-        attempt = sources[record.checkpoint_id]
-        label = f"«{attempt.name}»" if attempt.name else f"[{attempt.execution_count}]"
-        try:
-            run_beside(f"{attempt.name} --setup", attempt.source)
-            done.append(label)
-        except Exception as error:  # the user's own error: told in one line, and the restore goes on
-            failed.append(f"{label}: {type(error).__name__}: {error}")
-    if not done and not failed:
-        return restored
-    engine.missing = tuple(u for u in engine.missing if u.name not in engine.shell.namespace)
-    return replace(restored, missing=engine.missing, setups=tuple(done), failed_setups=tuple(failed))
+    return run_allowed(engine, restored)
 
 
 def restored_lines(engine: Engine, restored: Restored, story: str) -> list[str]:
@@ -206,10 +184,11 @@ def restored_lines(engine: Engine, restored: Restored, story: str) -> list[str]:
         )
     if restored.warnings:
         lines.append("durable_nb: other versions than at the save: " + "; ".join(restored.warnings) + ".")
+    lines += [f"durable_nb: {remade.sentence}" for remade in restored.remade]
+    if any(remade.names for remade in restored.remade):
+        lines.append(f"durable_nb: {missing.RAN_AGAIN}")
     if restored.missing:
-        shown = "; ".join(f"`{u.name}`{u.path} ({u.type}): {u.reason}" for u in restored.missing[:8])
-        more = f"; and {len(restored.missing) - 8} more, see `%durable status`" if len(restored.missing) > 8 else ""
-        lines.append(f"durable_nb: not back: {shown}{more}.")
+        lines.append(missing.missing_text(engine, restored.missing))
     return lines
 
 

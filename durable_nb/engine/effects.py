@@ -56,17 +56,21 @@ class CellOptions:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     durability: str = "sync"
+    on_unserializable: str = "report"
 
     def to_json(self) -> dict[str, Json]:
         """Return what differs from the defaults."""
         shown: dict[str, Json] = {key: value for key in _SCALARS if (value := getattr(self, key))}
         shown.update({key: list(value) for key in _LISTS if (value := getattr(self, key))})
+        if self.on_unserializable != "report":
+            shown["on_unserializable"] = self.on_unserializable
         return shown
 
     @classmethod
     def from_json(cls, data: Mapping[str, Json]) -> CellOptions:
         given: dict[str, Any] = {key: data[key] for key in _SCALARS if key in data}
         given.update({key: tuple(data[key]) for key in _LISTS if key in data})
+        given["on_unserializable"] = data.get("on_unserializable", "report")
         return cls(**given)
 
 

@@ -127,7 +127,7 @@ def after(
     effects: dict[str, Json] = {
         "written": sorted(same & binds),
         "removed": sorted(n for n in binds - found.versions.keys() if n not in engine.shell.namespace),
-        "unsaved_made": sorted({u.name for u in delta.unsaved} & stores),
+        "unsaved_made": sorted({u.name for u in delta.unsaved if u.name not in engine.absent} & stores),
     }
     process = {n: d for n, d in found.process.items() if n in streams or n not in NOT_INPUTS}
     names = sorted({*found.access.modules, *late.modules})

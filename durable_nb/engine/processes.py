@@ -12,12 +12,12 @@ import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from durable_nb.model import Json, Unsaved
+from durable_nb.model import Json, Manifest, Unsaved
 
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
 
-__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "new_versions", "restore"]
+__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "new_versions", "restore", "version_warnings"]
 
 GUI = "shell.gui"
 # Where modules are found and which are imported has to be right before any value is loaded.
@@ -83,3 +83,18 @@ def new_versions(engine: Engine) -> dict[str, str]:
         if isinstance(version, str):
             found[name] = version
     return {name: version for name, version in found.items() if known.get(name) != version}
+
+
+def version_warnings(engine: Engine, manifest: Manifest) -> tuple[str, ...]:
+    """Return one sentence per library whose version is another one than when the checkpoint was made."""
+    found = []
+    for name, version in manifest.versions.items():
+        if name == "python":
+            now: object = engine.modules["sys"].version.split()[0]
+            same = version.split(".")[:2] == str(now).split(".")[:2]
+        else:
+            now = getattr(engine.modules.get(name), "__version__", version)
+            same = now == version
+        if not same:
+            found.append(f"{name} was {version} when this was saved, and is {now} now")
+    return tuple(found)

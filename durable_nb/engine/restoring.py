@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.staging import Staged
-from durable_nb.engine import processes
+from durable_nb.engine import missing, processes
+from durable_nb.engine.missing import Remade
 from durable_nb.engine.processes import GUI
 from durable_nb.engine.words import clock_text, duration_text
 from durable_nb.errors import DurableError, RepositoryNotFound, RestoreError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest, Decision
     from durable_nb.engine.session import Engine
 
-__all__ = ["Restored", "restore_checkpoint", "restore_names", "reuse", "settle"]
+__all__ = ["Restored", "put_back", "restore_checkpoint", "restore_names", "reuse", "settle"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Restored:
     warnings: tuple[str, ...] = ()
     setups: tuple[str, ...] = ()
     failed_setups: tuple[str, ...] = ()
+    remade: tuple[Remade, ...] = ()  # cells that ran again for what a checkpoint cannot hold, as their marks allow
     kept: tuple[str, ...] = ()  # live variables that differ from the checkpoint and stayed as this kernel has them
 
 
@@ -66,6 +68,7 @@ def reuse(engine: Engine, request: CellRequest, decision: Decision) -> None:
     engine.guarded("record that a cell was skipped", lambda: engine.append(reused))
     engine.replay.take(record, after)
     _drop_places_reached(engine, after)
+    missing.note_skipped(engine, record, after)
     engine.process.note_cell(request.tree)
     engine.shell.say(skip_line(record, decision))
     engine.shell.emit(outputs)
@@ -292,14 +295,14 @@ def _commit_kept(
 ) -> None:
     """Make the head say that these names are stored versions again, without storing them again."""
     groups = {v.group_id: manifest.groups[v.group_id] for manifest, v in found.values()}
-    head = engine.head
+    head, absent = engine.head, missing.carried(engine, ())
     delta = Delta(
         checkpoint_id=engine.workflow.next_checkpoint_id(),
         parent=head.checkpoint_id if head else None,
         names={**{n: v for n, (_, v) in found.items()}, **{n: None for n in deleted if head and n in head.names}},
         kept=tuple(groups.values()),
         process=dict(process),
-        unsaved=head.unsaved if head else (),
+        unsaved=(*(u for u in (head.unsaved if head else ()) if u.name not in engine.absent), *absent),
     )
     payload = {"changed": [], "deleted": sorted(deleted), "unsaved": [], "reason": reason,
                "restored": sorted(found)}  # fmt: skip
@@ -344,7 +347,8 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live
     engine.attached_process = _live_digests(engine)
     engine.process.carry(manifest.unsaved)
     engine.missing = (*manifest.unsaved, *staged.unsaved, *lost)
-    warnings = version_warnings(engine, manifest)
+    missing.note_restored(engine, engine.missing)
+    warnings = processes.version_warnings(engine, manifest)
     if engine.writable:
         done = engine.draft(
             "CheckpointRestored",
@@ -399,19 +403,21 @@ def restore_names(engine: Engine, checkpoint_id: CheckpointId, names: Sequence[s
     return Restored(checkpoint_id=checkpoint_id, names=tuple(sorted(found)), missing=())
 
 
-def version_warnings(engine: Engine, manifest: Manifest) -> tuple[str, ...]:
-    """Return one sentence per library whose version is another one than when the checkpoint was made."""
-    found = []
-    for name, version in manifest.versions.items():
-        if name == "python":
-            now: object = engine.modules["sys"].version.split()[0]
-            same = version.split(".")[:2] == str(now).split(".")[:2]
-        else:
-            now = getattr(engine.modules.get(name), "__version__", version)
-            same = now == version
-        if not same:
-            found.append(f"{name} was {version} when this was saved, and is {now} now")
-    return tuple(found)
+def put_back(engine: Engine, names: Sequence[str]) -> list[str]:
+    """Bind names to what the head says again, because something changed them that must not; return what to tell."""
+    head = engine.head
+    assert head is not None
+    if not names:
+        return []
+    staged = engine.capture.stage(head, engine.workflow.read_group, names)
+    _apply(engine, staged)
+    engine.adopt(head, [n for n in staged.values if n in head.names])
+    lost = {u.name for u in staged.unsaved}
+    return [
+        f"It changed `{n}`, which {'could not be put back' if n in lost else 'was put back'} as {head.checkpoint_id} "
+        "has it."
+        for n in names
+    ]
 
 
 def latest_restorable(engine: Engine, head: CheckpointId | None) -> CheckpointId | None:

@@ -15,7 +15,7 @@ from durable_nb.capture.files_read import FileReads, Recording
 from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
 from durable_nb.config import Settings
-from durable_nb.engine import decisions, inputs, processes, restoring
+from durable_nb.engine import decisions, inputs, missing, processes, refusing, restoring
 from durable_nb.engine.effects import (
     BodyOutcome,
     CellRequest,
@@ -34,9 +34,16 @@ from durable_nb.engine.effects import (
 )
 from durable_nb.engine.flows import activity, plain
 from durable_nb.engine.interrupts import uninterrupted
-from durable_nb.engine.payloads import activity_id_of, outputs_json, unsaved_json
+from durable_nb.engine.payloads import activity_id_of, commit_payload, outputs_json, unsaved_differs
 from durable_nb.engine.replay import Replay
-from durable_nb.errors import CheckpointError, DurableError, RepositoryError, RepositoryNotFound, UsageError
+from durable_nb.errors import (
+    CaptureError,
+    CheckpointError,
+    DurableError,
+    RepositoryError,
+    RepositoryNotFound,
+    UsageError,
+)
 from durable_nb.history import State
 from durable_nb.model import CheckpointId, Committed, Delta, Event, EventDraft, Json, Manifest, Unsaved
 from durable_nb.ports import Clock, Observer, Shell
@@ -45,6 +52,7 @@ from durable_nb.store.repository import Workflow
 
 __all__ = ["Engine"]
 
+MAX_FILES = 1000  # names of written files that an event keeps
 BASELINE = "baseline"  # stands for a checkpoint in a look that nothing is stored of
 
 
@@ -53,6 +61,7 @@ class Watch:
     """What is observed while a body runs: the inputs found before it, and the files it opens."""
 
     inputs: inputs.Before
+    absent: frozenset[str]  # variables that were not back when the body began
     files: Recording
     ending: ExitStack
 
@@ -79,6 +88,8 @@ class Engine:
     files: FileReads = field(default_factory=FileReads)
     # Runs a cell again beside the one that runs now: its option line and its body; raises what the body raises.
     run_beside: Callable[[str, str], None] | None = None
+    # Runs a cell's body without showing or recording anything, except the definitions named; returns what it raised.
+    run_aside: Callable[[str, Collection[str]], BaseException | None] | None = None
 
     state: State = field(default_factory=State)
     run_id: str = ""
@@ -93,6 +104,7 @@ class Engine:
     trouble: str = ""
     last_decision: Decision | None = None
     missing: tuple[Unsaved, ...] = ()
+    absent: dict[str, Unsaved] = field(default_factory=dict)  # variables that are not back, until their names are bound
 
     # ---- running -------------------------------------------------------------------------------------------------
 
@@ -244,7 +256,10 @@ class Engine:
             self._degrade("record that this cell starts", error)
         self.process.note_cell(request.tree)
         ending = ExitStack()
-        self.watch = Watch(inputs=before, files=ending.enter_context(self.files.recording()), ending=ending)
+        absent = frozenset(n for n in self.absent if n not in self.shell.namespace)
+        self.watch = Watch(
+            inputs=before, absent=absent, files=ending.enter_context(self.files.recording()), ending=ending
+        )
         return Started(
             event=event,
             activity_id=activity_id,
@@ -253,7 +268,7 @@ class Engine:
             cpu_s=cpu_s(),
         )
 
-    def _metadata(self, started: Started) -> dict[str, Json]:
+    def metadata(self, started: Started) -> dict[str, Json]:
         return {
             "execution_time_ms": round((self.clock.monotonic_s() - started.began_s) * 1000, 3),
             "resource_usage": {
@@ -265,21 +280,27 @@ class Engine:
     def _save(self, request: CellRequest, decision: Decision, started: Started, outcome: BodyOutcome) -> None:
         """Make the finished cell durable; an interrupt meanwhile ends the attempt in the history as well."""
         before = self.head
+        refused: CaptureError | None = None
         try:
-            self.guarded("save this cell", lambda: self._complete(request, decision, started, outcome))
+            refused = self.guarded("save this cell", lambda: self._complete(request, decision, started, outcome))
         except KeyboardInterrupt as error:
             if self.head is not before:
                 raise KeyboardInterrupt("interrupted, when the cell had finished and was saved.") from error
             if (event := started.event) is not None:
                 stopped = KeyboardInterrupt("while the result was being saved")
-                self.guarded("record the interrupt", lambda: self._record_error(started, event, stopped))
+                self.guarded("record the interrupt", lambda: self.record_error(started, event, stopped))
             raise
+        if refused is not None:
+            raise refused
 
-    def _complete(self, request: CellRequest, decision: Decision, started: Started, outcome: BodyOutcome) -> None:
+    def _complete(
+        self, request: CellRequest, decision: Decision, started: Started, outcome: BodyOutcome
+    ) -> CaptureError | None:
+        """Commit the cell; or refuse to, because it made what cannot be stored and was to fail then."""
         assert self.watch is not None
-        metadata = self._metadata(started)
+        metadata = self.metadata(started)
         files = self.watch.end()
-        delta, process_changed = self._delta(
+        delta, process_changed = self.delta(
             started.activity_id, request.options.include, request.options.exclude, self.watch.inputs.access.stores
         )
         found, effects = inputs.after(self, request, self.watch.inputs, files, delta)
@@ -292,13 +313,16 @@ class Engine:
                 attempt=started.attempt,
             )
         )[0]  # fmt: skip
+        if request.options.on_unserializable == "fail" and (made := refusing.made_by(self, started, delta)):
+            return refusing.refuse(self, started, event, made)
         payload = {
-            **self._commit_payload(delta, process_changed),
+            **commit_payload(self, delta, process_changed, absent=self.watch.absent),
             **effects,
             "name": request.name,
             "execution_count": request.execution_count,
             "inputs": found.to_json(),
             "setup": request.options.setup,
+            "files_written": files.touched[:MAX_FILES],
         }
         draft = self.draft(
             "ActivityCompleted",
@@ -309,7 +333,8 @@ class Engine:
             correlation={"parent_event": event.event_id},
         )
         attachments = {"outputs": outputs_json(outcome)} if outcome.outputs else {}
-        self._commit_delta(draft, delta, attachments)
+        self.commit_delta(draft, delta, attachments)
+        return None
 
     def _fail(self, request: CellRequest, started: Started, outcome: BodyOutcome) -> None:
         error = outcome.error
@@ -317,12 +342,12 @@ class Engine:
         self._note_cells()
         if started.event is None:
             return
-        self._record_error(started, started.event, error)
+        self.record_error(started, started.event, error)
         # What it had changed by then stays in memory, and hours of work may be in it: a loss must not take it back.
         # The next durable cell would commit the same.
         self.commit_outside()
 
-    def _record_error(self, started: Started, event: Event, error: BaseException) -> None:
+    def record_error(self, started: Started, event: Event, error: BaseException) -> None:
         kind = "ActivityCanceled" if isinstance(error, KeyboardInterrupt) else "ActivityFailed"
         self.append(
             self.draft(
@@ -331,13 +356,13 @@ class Engine:
                  "error_message": str(error)[:2000]},
                 activity_id=started.activity_id,
                 attempt=started.attempt,
-                metadata=self._metadata(started),
+                metadata=self.metadata(started),
                 correlation={"parent_event": event.event_id},
             )
         )  # fmt: skip
 
     def _notice(self, request: CellRequest) -> None:
-        self.process.note_cell(request.tree)
+        self.process.note_cell(request.tree, ran=True)
         self._note_cells()
 
     # ---- what changed --------------------------------------------------------------------------------------------
@@ -349,7 +374,7 @@ class Engine:
         self.sources.update(self.shell.cell_sources())
         return int(state["execution_count"])
 
-    def _delta(
+    def delta(
         self, made_by: str, include: Sequence[str] = (), exclude: Sequence[str] = (), written: Collection[str] = ()
     ) -> tuple[Delta, list[str]]:
         """Return what is different from the head: the namespace, and the state of the process around it."""
@@ -360,7 +385,7 @@ class Engine:
         )
         process = self.process_delta()
         partly = self.process.partial(self.shell.namespace)
-        unsaved = (*captured.unsaved, *self.process.reported(), *partly)
+        unsaved = (*captured.unsaved, *self.process.reported(), *partly, *missing.carried(self, captured.unsaved))
         delta = Delta(
             checkpoint_id=checkpoint_id,
             parent=self.head.checkpoint_id if self.head else None,
@@ -381,27 +406,7 @@ class Engine:
         changed.update({n: None for n in (self.head.process if self.head else {}) if n not in now})
         return changed
 
-    def _commit_payload(self, delta: Delta, process_changed: Sequence[str]) -> dict[str, Json]:
-        known = {(u.name, u.path) for u in self.head.unsaved} if self.head else set()
-        changed = [
-            {"name": name, "type": v.type, "size_bytes": v.size_bytes, "version": v.version}
-            for name, v in delta.names.items()
-            if v is not None and v.version == delta.checkpoint_id
-        ]
-        payload: dict[str, Json] = {
-            "changed": changed,
-            "deleted": sorted(name for name, v in delta.names.items() if v is None),
-            "unsaved": [unsaved_json(u) for u in delta.unsaved],
-            "unsaved_new": sorted({u.name for u in delta.unsaved if (u.name, u.path) not in known}),
-            "process_changed": list(process_changed),
-        }
-        if self.cells:
-            payload["cells"] = dict(self.cells)
-        if self.sources:
-            payload["sources"] = dict(self.sources)
-        return payload
-
-    def _commit_delta(self, draft: EventDraft, delta: Delta, attachments: Mapping[str, bytes]) -> None:
+    def commit_delta(self, draft: EventDraft, delta: Delta, attachments: Mapping[str, bytes]) -> None:
         self.commit(draft, delta, attachments=attachments)
         self.replay.meet(delta.names, delta.checkpoint_id)
         # Only now: after a failed commit the next one has to tell of the same cells.
@@ -412,16 +417,12 @@ class Engine:
         """Commit what changed while no durable cell ran; None if nothing did."""
         if self.replay:
             return None  # nothing has really run since the load, and the live names are not where the places are
-        delta, process_changed = self._delta(reason)
-        if not (delta.names or delta.process or self._unsaved_differs(delta.unsaved)) and reason == "outside":
+        delta, process_changed = self.delta(reason)
+        if not (delta.names or delta.process or unsaved_differs(self.head, delta.unsaved)) and reason == "outside":
             return None
-        payload = {**self._commit_payload(delta, process_changed), "reason": reason}
-        self._commit_delta(self.draft("CheckpointCompleted", payload), delta, {})
+        payload = {**commit_payload(self, delta, process_changed), "reason": reason}
+        self.commit_delta(self.draft("CheckpointCompleted", payload), delta, {})
         return delta.checkpoint_id
-
-    def _unsaved_differs(self, unsaved: Sequence[Unsaved]) -> bool:
-        before = self.head.unsaved if self.head else ()
-        return [(u.name, u.path, u.reason) for u in unsaved] != [(u.name, u.path, u.reason) for u in before]
 
     def adopt(self, manifest: Manifest, names: Sequence[str]) -> None:
         """Take the live values of `names` for the manifest's versions, and look at them before anything can run."""

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 
-__all__ = ["clock_text", "duration_text", "size_text"]
+__all__ = ["clock_text", "counted_names", "duration_text", "size_text"]
+
+
+def counted_names(names: Iterable[str]) -> str:
+    """Return names as they stand in a sentence: `a`, `b`."""
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def clock_text(timestamp_us: int) -> str:

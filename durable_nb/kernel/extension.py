@@ -10,7 +10,8 @@ import hashlib
 import logging
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from durable_nb.clock import SystemClock
 from durable_nb.config import Settings
 from durable_nb.engine import Engine
 from durable_nb.engine.attaching import attach
+from durable_nb.engine.missing import error_note
 from durable_nb.errors import DurableError
+from durable_nb.kernel.aside import run_aside
 from durable_nb.kernel.demo import demo
 from durable_nb.kernel.heartbeat import Heartbeat
 from durable_nb.kernel.intercept import Interceptor, one_line
@@ -66,7 +69,6 @@ class Extension:
     place: Place
     settings: Settings
     heartbeat: Heartbeat
-    lost: dict[str, Unsaved] = field(default_factory=dict)
     detached: bool = False
 
     def context(self) -> Context:
@@ -89,22 +91,14 @@ class Extension:
         )
 
     def run_verb(self, verb: str, arguments: list[str]) -> Report:
-        report = run(verb, arguments, self.context())
-        self.note_lost()
-        return report
-
-    def note_lost(self) -> None:
-        """Remember the variables that a restore did not bring back: a NameError of theirs says so."""
-        self.lost.update({u.name: u for u in self.engine.missing if u.name not in self.shell.namespace})
+        return run(verb, arguments, self.context())
 
     def explain_error(self, error: BaseException) -> None:
         """Add a note to the NameError of a variable that was not back after a restore."""
-        gone = self.lost.get(error.name) if isinstance(error, NameError) and isinstance(error.name, str) else None
-        if gone is None or hasattr(error, "__notes__"):
+        if not isinstance(error, NameError) or not isinstance(error.name, str) or hasattr(error, "__notes__"):
             return
-        cell = f"Run the cell «{gone.made_by}», which makes it" if gone.made_by else "Run the cell that makes it"
-        where = f"at {gone.name}{gone.path}, " if gone.path else ""
-        error.add_note(f"durable_nb: `{gone.name}` could not be saved and is not back: {where}{gone.reason}. {cell}.")
+        if note := error_note(self.engine, error.name):
+            error.add_note(note)
 
     def subjects(self, verb: str) -> list[str]:
         """Return what Tab offers behind a verb."""
@@ -169,6 +163,7 @@ def _load(ip: Any) -> None:
         engine.observers.append(projection.update_in_background)
     interceptor = Interceptor(ip, engine)
     engine.run_beside = interceptor.run_nested
+    engine.run_aside = partial(run_aside, ip)
     extension = Extension(
         shell=shell,
         engine=engine,
@@ -195,7 +190,6 @@ def _load(ip: Any) -> None:
     except BaseException:
         workflow.close()
         raise
-    extension.note_lost()
     interceptor.install()
     magics.register()
     shell.attach()

@@ -64,11 +64,18 @@ OPTIONS: tuple[Option, ...] = (
         choices=("sync",),
         later_choices=("async", "exit"),
     ),
+    _option(
+        "--on-unserializable",
+        "What cannot be stored: report it, fail the cell, or recompute (run this cell again by itself on restore).",
+        kind="choice",
+        metavar="report|fail|recompute",
+        choices=("report", "fail", "recompute"),
+    ),
     *_later("--phase", "--verify", "--on-code-change"),
     *_later("--max-attempts", "--initial-interval", "--backoff-coefficient", "--max-interval", "--jitter"),
     *_later("--retry-on", "--no-retry-on", "--on-exhausted"),
     *_later("--timeout", "--heartbeat-timeout", "--schedule-to-close-timeout", "--semantics"),
-    *_later("--checkpoint", "--on-unserializable", "--compensate"),
+    *_later("--checkpoint", "--compensate"),
     *_later("--executor", "--task-queue", "--attr", "--summary"),
 )
 

@@ -160,7 +160,7 @@ class IPythonShell:
         replay(self._shell, outputs)
 
     def say(self, line: str) -> None:
-        """Show one line of ours."""
+        """Show one line of ours, or a line and the rows of a table below it."""
         if not self.in_kernel:
             print(line)
             return
@@ -169,7 +169,10 @@ class IPythonShell:
             self._waiting.append(line)
             return
         style = "color:var(--jp-ui-font-color2,#777);font-size:var(--jp-ui-font-size1,0.9em)"
-        rich = f'<div style="{style}">{html.escape(line)}</div>'
+        first, _, table = line.partition("\n")
+        rich = f'<div style="{style}">{html.escape(first)}</div>'
+        if table:
+            rich += f'<pre style="{style}">{html.escape(table)}</pre>'
         self._shell.display_pub.publish({"text/plain": line, "text/html": rich})
 
     # Extensions and plotting

@@ -98,6 +98,7 @@ SELECT
     (payload->>'$.cell_id') AS cell_id,
     coalesce((payload->>'$.code_hash'), (metadata->>'$.code_hash')) AS code_hash,
     (payload->>'$.source') AS source,
+    (payload->>'$.recompute.of_event') IS NOT NULL AS recompute,
     event_id AS started_event,
     end_id AS ended_event,
     seq
@@ -114,10 +115,12 @@ WITH reused AS (
     GROUP BY ALL
 ), tried AS (
     SELECT workflow_id, run_id, activity_id,
-           arg_max(name, seq) AS name, arg_max(status, seq) AS status, count(*) AS attempts,
+           -- A try that only made again what could not be stored says nothing of how the cell stands.
+           arg_max(name, seq) AS name, arg_max(status, seq) FILTER (NOT recompute) AS status, count(*) AS attempts,
            count(*) FILTER (status = 'failed') AS failures, count(*) FILTER (status = 'lost') AS losses,
            min(started) AS first_started, max(ended) AS last_ended, round(sum(duration_s), 6) AS duration_s,
-           arg_max(checkpoint_id, seq) AS checkpoint_id, arg_max(source, seq) AS source, max(seq) AS seq
+           arg_max(checkpoint_id, seq) FILTER (NOT recompute) AS checkpoint_id, arg_max(source, seq) AS source,
+           max(seq) FILTER (NOT recompute) AS seq
     FROM attempts
     GROUP BY ALL
 )

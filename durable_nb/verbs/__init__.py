@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from durable_nb.errors import UsageError
-from durable_nb.verbs import act, look
+from durable_nb.verbs import act, again, look
 from durable_nb.verbs.arguments import Arguments, usage
 from durable_nb.verbs.context import Context
 from durable_nb.verbs.report import Report
@@ -28,6 +28,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         "restore": act.restore,
         "events": look.events,
         "sql": look.sql,
+        "recompute": again.recompute,
         "verify": act.verify,
         "gc": act.gc,
         "new": act.new,
@@ -42,7 +43,7 @@ LATER = frozenset(
     {
         *("checkpoint", "tag", "diff", "show", "undo", "redo", "reset", "fork", "switch", "export"),
         *("pause", "resume", "cancel", "terminate", "signal", "approve", "deny", "retry", "run", "retain", "forget"),
-        *("lineage", "stale", "refresh", "at", "recompute", "audit", "panel", "plot", "logs", "watch"),
+        *("lineage", "stale", "refresh", "at", "audit", "panel", "plot", "logs", "watch"),
         *("config", "kernel", "worker", "import", "push", "pull", "workflow"),
     }
 )
@@ -90,6 +91,8 @@ def subjects(context: Context, verb: str) -> list[str]:
         return look.cells(context)
     if verb == "restore":
         return act.restorable(context)
+    if verb == "recompute":
+        return again.recomputable(context)
     if verb == "events":
         return sorted({event.event_type for event in context.workflow.events()})
     return []

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from durable_nb.engine.attaching import continue_run, restored_lines
+from durable_nb.engine.missing import missing_text
 from durable_nb.engine.restoring import Restored, restore_names
 from durable_nb.engine.starting import start_run
 from durable_nb.engine.words import size_text
@@ -42,9 +43,10 @@ def restore(context: Context, args: Arguments) -> Report:
         return _report(context, restored, [f"{', '.join(words)}: back as {wanted} has {_them(words)}."])
     if checkpoint_id is None and _nothing_to_restore(context):
         head = engine.head.checkpoint_id if engine.head else "nothing saved yet"
-        missing = [f"not back: `{u.name}`{u.path}: {u.reason}" for u in engine.missing]
+        table = missing_text(engine, [u for u in engine.missing if u.name in engine.absent])
+        all_of_it = "Everything that could be saved" if table else "Everything"
         return Report(
-            lines=[f"Everything is back already ({head}); nothing was changed.", *missing],
+            lines=[f"{all_of_it} is back already ({head}); nothing was changed.", *filter(None, [table])],
             data={"restored": False, "checkpoint": engine.head.checkpoint_id if engine.head else None},
         )
     run_id = _run_of(context, checkpoint_id)

@@ -23,6 +23,7 @@ FLAGS: Mapping[str, tuple[str, int, Mapping[str, bool]]] = MappingProxyType(
         "restore": ("[CHECKPOINT] [NAME…]", 999, {"--trust": False, "--eager": False}),
         "events": ("[TYPE…]", 99, {"--activity": True, "--run": True, "--last": True}),
         "sql": ('"SELECT …"', 999, {}),
+        "recompute": ("NAME [NAME…]", 999, {"--force": False}),
         "verify": ("", 0, {"--repair": False}),
         "gc": ("", 0, {"--dry-run": False}),
         "new": ("", 0, {}),

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from durable_nb.engine.explaining import explain
+from durable_nb.engine.missing import advice, lineage
 from durable_nb.engine.words import clock_text, duration_text, size_text
 from durable_nb.errors import DurableError, UsageError
 from durable_nb.history import Attempt, Run, State, fold
@@ -37,7 +38,8 @@ def _latest(state: State, run: Run | None) -> list[Attempt]:
     """Return the last attempt of every activity of the run, in the order in which the activities first ran."""
     latest: dict[str, Attempt] = {}
     for attempt in state.attempts:
-        if run is not None and attempt.run_id == run.run_id:
+        # A try that only made again what could not be stored says nothing of how its cell stands.
+        if run is not None and attempt.run_id == run.run_id and not attempt.recompute:
             latest[attempt.activity_id] = attempt
     return list(latest.values())
 
@@ -87,8 +89,11 @@ def status(context: Context, args: Arguments) -> Report:
     if unsaved:
         tables.append(
             Table(
-                columns=("not saved", "path", "type", "reason", "made by"),
-                rows=[(u["name"], u["path"], u["type"], u["reason"], u["made_by"]) for u in unsaved],
+                columns=("not saved", "path", "type", "reason", "made by", "not back: type this"),
+                rows=[
+                    (u["name"], u["path"], u["type"], u["reason"], u["cell"] or u["made_by"], u["type_this"])
+                    for u in unsaved
+                ],
             )
         )
     problems = [p.detail for p in context.workflow.problems]
@@ -137,7 +142,15 @@ def _unsaved(context: Context) -> list[dict[str, str]]:
             entries = context.workflow.manifest(context.state.run.head).unsaved
         except DurableError:
             entries = ()  # `verify` says what is wrong with it; status tells the rest
-    return [{"name": u.name, "path": u.path, "type": u.type, "reason": u.reason, "made_by": u.made_by} for u in entries]
+    absent = context.engine.absent if context.engine is not None else {}
+    head = context.state.run.head if context.state.run else None
+    ancestors = lineage(context.workflow, head) if entries else frozenset()
+    found = []
+    for u in entries:
+        cell, line = advice(context.state, u, ancestors)
+        found.append({"name": u.name, "path": u.path, "type": u.type, "reason": u.reason, "made_by": u.made_by,
+                      "cell": cell, "type_this": line if u.name in absent else ""})  # fmt: skip
+    return found
 
 
 def cells(context: Context) -> list[str]:

@@ -59,7 +59,10 @@ class Report:
         as_html = getattr(self.value, "_repr_html_", None)
         if as_html is not None:
             return str(as_html())
-        parts = [f"<div>{html.escape(line)}</div>" for line in self.lines]
+        parts = [
+            f"<pre>{html.escape(line)}</pre>" if "\n" in line else f"<div>{html.escape(line)}</div>"
+            for line in self.lines
+        ]
         parts += [table.html() for table in self.tables]
         parts += [f"<div>{html.escape(line)}</div>" for line in self.after]
         return "".join(parts)
