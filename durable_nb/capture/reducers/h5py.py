@@ -23,7 +23,7 @@ def _make_closed(cls: Any, handle: Any, state: dict[str, Any]) -> Any:
     return made
 
 
-@promise("reported", "an open object is a handle into a file; a closed one comes back closed")
+@promise("exact", "a closed one; an open one is a handle into a file and reported")
 def _object(obj: Any) -> tuple[Any, ...]:
     h5py = sys.modules["h5py"]
     if type(obj) not in (h5py.File, h5py.Group, h5py.Dataset) or obj:

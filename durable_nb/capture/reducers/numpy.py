@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable, promise
 from durable_nb.capture.reducers._memory import chain, in_order, keeper
 from durable_nb.capture.reducers.builtins import _make_attribute
@@ -23,6 +24,8 @@ from durable_nb.capture.reducers.builtins import _make_attribute
 LIBRARY = "numpy"
 
 DIGEST_BYTES = 64 << 20
+_RAW = frozenset("?biufcmMSUV")  # kinds of dtypes whose items are nothing but their bytes
+_ADDRESSED = ("torch", "polars", "pyarrow")
 _BUFFERS = (bytes, bytearray, array.array)
 
 
@@ -38,8 +41,8 @@ def _range(root: Any) -> tuple[int, int] | None:
 def _memory(a: Any) -> int | tuple[int, int] | None:
     root, below = chain(a)
     if below is None:
-        # Tensors know addresses only, so beside torch arrays are told apart by address too.
-        return _range(root) if "torch" in sys.modules else id(root)
+        # Others know addresses only, so beside them arrays are told apart by address too.
+        return _range(root) if any(name in sys.modules for name in _ADDRESSED) else id(root)
     return id(below) if type(below) in _BUFFERS else _range(root)
 
 
@@ -69,6 +72,16 @@ def _make_ordered(data: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[
     return made
 
 
+def _make_owned(data: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool) -> Any:
+    """Return an array that owns its memory (it has no base and can be resized), its axes in memory as they were."""
+    made = np.ndarray(shape, dtype, data, 0, strides)
+    if not BORROWED.get():
+        made = made.copy(order="K")
+    if made.flags.writeable != writeable:
+        made.flags.writeable = writeable
+    return made
+
+
 def _make_view(
     root: Any, dtype: Any, shape: tuple[int, ...], offset: int, strides: tuple[int, ...], writeable: bool, cls: Any
 ) -> Any:
@@ -81,6 +94,8 @@ def _make_view(
         made = np.ndarray.__new__(np.ndarray, shape, dtype, in_order(root), offset, strides)
     else:
         made = np.ndarray.__new__(np.ndarray, shape, dtype, root, offset, strides)
+    if isinstance(root, np.ndarray):
+        made = made[...]  # its base is now the array that owns the memory, and none of the helpers above
     if not writeable:
         made.flags.writeable = False
     return made if cls is None else made.view(cls)
@@ -123,6 +138,9 @@ def _array(a: Any) -> Any:
 
 
 def _alone(a: Any) -> Any:
+    owned = _owned(a)
+    if owned is not NotImplemented:
+        return owned
     # Pickle's own way brings a view of nothing else back as a copy in C order, and one that can be written to.
     if a.base is None or a.flags.writeable or a.flags.forc or type(a) is not np.ndarray or a.dtype.hasobject:
         return NotImplemented
@@ -141,11 +159,25 @@ def _make_readonly(a: Any) -> Any:
     return a
 
 
+def _owned(a: Any) -> Any:
+    """Describe an array that owns its memory; NotImplemented for all that pickle's own way suits as well."""
+    if a.base is not None or type(a) is not np.ndarray or a.dtype.hasobject or a.dtype.kind not in _RAW:
+        return NotImplemented
+    ordered = in_order(a)
+    if ordered is None or not a.dtype.itemsize:
+        return NotImplemented
+    data = pickle.PickleBuffer(ordered.reshape(-1).view(np.uint8))
+    return _make_owned, (data, a.dtype, a.shape, a.strides, bool(a.flags.writeable))
+
+
 def _is_plain(root: Any) -> bool:
     return type(root) is np.ndarray and not root.dtype.hasobject
 
 
 def _root(a: Any) -> Any:
+    owned = _owned(a)
+    if owned is not NotImplemented:
+        return owned
     # Pickle's own way brings the numbers back in C order, where views would find others at their places.
     ordered = None if a.flags.forc or not _is_plain(a) else in_order(a)
     if ordered is None:

@@ -30,7 +30,8 @@ def _options(options: Any) -> tuple[Any, ...]:
 
 
 def _referents(options: Any) -> Iterable[Any] | None:
-    return None
+    # Of the whole there is one; a part is made anew whenever somebody asks for it.
+    return () if vars(options)["prefix"] else None
 
 
 def _index_referents(index: Any) -> Iterable[Any]:
