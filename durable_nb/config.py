@@ -31,6 +31,7 @@ class Settings:
     unknown_inputs: whether a finished cell whose inputs cannot all be seen is skipped or run.
     restore: whether the namespace comes back by itself after a lost kernel (auto), is offered (ask) or left (off).
     dir: folder of the data, default `.durable` beside the notebook. key_file: the signing key. workflow: its id.
+    env: names of environment variables, separated by commas, that are stored with their values.
     """
 
     skip: str = "after-restore"
@@ -40,6 +41,7 @@ class Settings:
     dir: str = ""
     key_file: str = ""
     workflow: str = ""
+    env: str = ""
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:

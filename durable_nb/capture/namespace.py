@@ -22,6 +22,7 @@ from durable_nb.capture.isolate import type_name
 from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.packing import Packer
 from durable_nb.capture.reducers import Plugin, load, troubles
+from durable_nb.capture.reducers.io import is_console
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
 from durable_nb.model import CheckpointId, Manifest, Unsaved
 
@@ -155,7 +156,12 @@ class NamespaceCapture:
         # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.
         imported = {n: at for n, at in self._imported().items() if not _is_made(at[0])}
         theirs = [(names[n], at) for n, at in imported.items() if n in names and not is_atomic(names[n])]
-        theirs += [(getattr(sys.modules[module], name), (module, name)) for module, name in _PROCESS_OBJECTS]
+        theirs += [
+            (held, (module, name))
+            for module, name in _PROCESS_OBJECTS
+            if not name.startswith("std") or is_console(getattr(sys, name))
+            if (held := getattr(sys.modules[module], name)) is not None
+        ]
         owned = {id(obj): at for obj, at in theirs}
         grouping = partition(rest, definitions, plugin, never=[*self._never(), *(obj for obj, _ in theirs)])
         self._codec.bind(definitions, grouping, owned)

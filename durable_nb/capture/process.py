@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import json
 import os
 import re
 import sys
@@ -18,11 +17,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from durable_nb.capture.process_formatters import Formatters
+from durable_nb.capture.process_formatters import Formatters, SympyPrinting
+from durable_nb.capture.process_held import Held, HeldTracker, canonical
+from durable_nb.capture.process_hooks import AtExit
 from durable_nb.capture.process_libs import library_trackers
 from durable_nb.capture.process_modules import Imports, LocalModules
-from durable_nb.capture.process_partial import open_figures, partial_losses
+from durable_nb.capture.process_partial import DefaultConnection, partial_losses
+from durable_nb.capture.process_patches import Accessors, Patches, Registrations
+from durable_nb.capture.process_shell import shell_trackers
 from durable_nb.capture.process_stdlib import Environ, stdlib_trackers
+from durable_nb.capture.process_switches import StoredEnviron
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["Component", "ProcessState", "Tracker"]
@@ -91,26 +95,61 @@ class _Slot:
 class ProcessState:
     """Captures and restores process-wide state; only what changed since the extension was loaded counts."""
 
-    def __init__(self, *, enable_backend: Callable[[str], None] | None = None) -> None:
-        """Take the baselines. `enable_backend("inline")` is called when a restore wants that matplotlib backend."""
+    def __init__(
+        self,
+        *,
+        enable_backend: Callable[[str], None] | None = None,
+        namespace: dict[str, Any] | None = None,
+        environ: Collection[str] = (),
+    ) -> None:
+        """Take the baselines. `enable_backend("inline")` is called when a restore wants that matplotlib backend.
+
+        Objects of the notebook are found in `namespace`, else in `__main__`. The environment variables named in
+        `environ` are stored with their values; of all others only names are told.
+        """
+        held = Held(namespace)
         self._imports = Imports()
         self._modules = LocalModules()
-        self._environ = Environ()
+        self._environ = Environ(environ)
+        self._patches, self._registrations = Patches(held), Registrations(held)
+        self._at_exit, self._connection = AtExit(), DefaultConnection()
         # The order is the order of restoring: paths, imports, then what imports may disturb (filters, loggers, random).
-        first, last = stdlib_trackers()
-        libraries = library_trackers(enable_backend)
-        trackers: Iterable[Tracker] = (*first, self._imports, self._modules, *libraries, Formatters(), *last)
+        first, last = stdlib_trackers(held)
+        trackers: Iterable[Tracker] = (
+            *((StoredEnviron(environ),) if environ else ()),
+            *first,
+            self._imports,
+            self._modules,
+            *library_trackers(held, enable_backend),
+            self._patches,
+            self._registrations,
+            Accessors(held),
+            Formatters(held),
+            SympyPrinting(),
+            *shell_trackers(held),
+            *last,
+        )
         self._slots = {tracker.name: _Slot(tracker) for tracker in trackers}
+        # What learns from the names that a cell mentions.
+        noting = (*trackers, self._at_exit)
+        own = (self._imports, self._patches, self._registrations)
+        self._noting = [one.note for one in noting if hasattr(one, "note") and one not in own]
         self._broken: dict[str, Unsaved] = {}
         self._carried: list[Unsaved] = []
         for slot in self._slots.values():
             if self._ready(slot):
                 self._see(slot)
 
-    def note_cell(self, tree: ast.Module) -> None:
-        """Learn from a cell that ran which modules it imported and which process state it talks about."""
+    def note_cell(self, tree: ast.Module, *, ran: bool = False) -> None:
+        """Learn from a cell which modules it imports and which process state it talks about; `ran`: it is over."""
         self._imports.note(tree)
         self._environ.note(tree)
+        self._patches.note(tree, ran=ran)
+        self._registrations.note(tree)
+        self._connection.note(tree)
+        names = _mentioned(tree)
+        for note in self._noting:
+            note(names)
 
     def capture(self) -> dict[str, Component]:
         """Return every component that differs from the untouched process, unchanged ones as the same objects."""
@@ -128,7 +167,8 @@ class ProcessState:
         found = [item for slot in self._slots.values() for item in slot.lost]
         found += self._modules.reported()
         found += self._environ.reported()
-        found += open_figures()
+        found += self._at_exit.reported()
+        found += self._connection.reported()
         found += self._broken.values()
         seen = {(item.name, item.path) for item in found}
         self._carried = [item for item in self._carried if not self._settled(item)]
@@ -144,6 +184,8 @@ class ProcessState:
             return variable[1] in os.environ
         if item.name.startswith("import "):
             return item.name.removeprefix("import ") in sys.modules
+        if any(isinstance(slot.tracker, HeldTracker) and item.name in _keys(slot) for slot in self._slots.values()):
+            return True
         return item.name in self._slots and self.touched(item.name)
 
     def partial(self, namespace: Mapping[str, Any]) -> list[Unsaved]:
@@ -286,5 +328,22 @@ def _put_back(slot: _Slot, kept: _Slot) -> list[Unsaved]:
 
 
 def _component(value: Json | bytes) -> Component:
-    data = value if isinstance(value, bytes) else json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-    return Component(value=value, digest=hashlib.sha256(data).hexdigest())
+    return Component(value=value, digest=hashlib.sha256(canonical(value)).hexdigest())
+
+
+def _keys(slot: _Slot) -> Collection[str]:
+    return slot.mark if isinstance(slot.mark, dict) else ()
+
+
+def _mentioned(tree: ast.Module) -> frozenset[str]:
+    """Return the names and attributes that a cell mentions."""
+    nodes = ast.walk(tree)
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Attribute):
+            found.add(node.attr)
+        elif isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.alias):
+            found.update(node.name.split("."))
+    return frozenset(found)

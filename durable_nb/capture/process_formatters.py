@@ -1,7 +1,7 @@
-"""How the notebook's own functions show values: what it registered with IPython's display formatters.
+"""How the notebook's own functions show values: what it registered with IPython's display formatters; sympy's printing.
 
 Used by `process`, restored after the variables because it refers to them. What libraries register is theirs to
-register again; a function of the notebook that no variable holds under its own name is reported.
+register again.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from durable_nb.capture.process_held import HeldTracker, Lost, mine
 from durable_nb.model import Json, Unsaved
 
-__all__ = ["Formatters"]
+__all__ = ["Formatters", "SympyPrinting"]
 
 # Where a formatter keeps its functions: by type, by module and name of a type not imported yet, by attribute.
 _TABLES = ("singleton_printers", "type_printers", "deferred_printers")
-_Key = tuple[str, str, str]  # mime type, module, name; IPython moves the entry when it first shows such a value
+_BREAK = "\t"
 
 
 def _formatters() -> Mapping[str, Any]:
@@ -39,14 +40,56 @@ def _walk() -> Iterator[tuple[str, str, Any, Any]]:
     for mime, formatter in _formatters().items():
         for table in _TABLES:
             for key, function in list(getattr(formatter, table, {}).items()):
-                if getattr(function, "__module__", None) == "__main__":
+                if getattr(function, "__module__", None) == "__main__" or mine(function):
                     yield mime, table, key, function
 
 
-def _path(function: Any) -> str:
-    """Return under which name the notebook has the function, or ""."""
-    path = str(getattr(function, "__qualname__", ""))
-    return path if _found("__main__", path) is function else ""
+class _Nameless:
+    """A function registered for one object that no name leads to."""
+
+
+class Formatters(HeldTracker):
+    """The functions of the notebook in IPython's display formatters, by mime type and type of value."""
+
+    name = "shell.formatters"
+    needs = "IPython.core.formatters"
+    advice = "run the cell that registers it again"
+
+    def entries(self) -> Mapping[str, Any]:
+        # IPython moves an entry from one table to another when it first shows such a value.
+        found: dict[str, Any] = {}
+        for mime, table, key, function in _walk():
+            names = _names(table, key)
+            found[_BREAK.join((mime, *(names or ("", type(key).__name__))))] = function if names else _Nameless()
+        return found
+
+    def describe(self, value: Any) -> Json:
+        if isinstance(value, _Nameless):
+            raise Lost("it is registered for one object that no name leads to")
+        return super().describe(value)
+
+    def load(self, value: Any) -> list[Unsaved]:
+        # Before functions without a name were stored, an entry was [mime type, module, name, variable].
+        return super().load([[_BREAK.join(e[:3]), ["name", e[3]]] if len(e) == 4 else e for e in value])
+
+    def put(self, key: str, value: Any) -> None:
+        mime, module, name = key.split(_BREAK)
+        known = module in sys.modules
+        kind = _found(module, name) if known else (module, name)
+        if kind is None or mime not in _formatters():
+            raise Lost("the type or the formatter is not there any more")
+        formatter = _formatters()[mime]
+        (formatter.type_printers if known else formatter.deferred_printers)[kind] = value
+
+    def drop(self, key: str) -> None:
+        for mime, table, at, _ in list(_walk()):
+            if _BREAK.join((mime, *(_names(table, at) or ("", type(at).__name__)))) == key:
+                getattr(_formatters()[mime], table).pop(at, None)
+
+    def unsaved(self, key: str, kind: str, reason: str) -> Unsaved:
+        mime, module, name = key.split(_BREAK)
+        path = f"[{mime!r}][{f'{module}.{name}'.strip('.')}]"
+        return Unsaved(name=self.name, path=path, type="function", reason=f"{reason}; {self.advice}")
 
 
 def _found(module: str, path: str) -> Any:
@@ -56,50 +99,69 @@ def _found(module: str, path: str) -> Any:
     return found
 
 
-class Formatters:
-    """The functions of the notebook in IPython's display formatters, by the names of both."""
+class SympyPrinting:
+    """What `sympy.init_printing` set, read from the functions that it registered, as its arguments."""
 
-    name = "shell.formatters"
-    needs = "IPython.core.formatters"
+    name = "sympy.printing"
+    needs = "sympy.interactive.printing"
 
-    def mark(self) -> dict[_Key, str]:
-        """Return the name of each registered function, "" for one without."""
-        found: dict[_Key, str] = {}
-        for mime, table, key, function in _walk():
-            names = _names(table, key)
-            found[(mime, *(names or ("", type(key).__name__)))] = _path(function) if names else ""
-        return found
+    def mark(self) -> dict[str, Any] | None:
+        """Return the arguments; None if it was never called."""
+        formatters = _formatters()
+        if not formatters:
+            return None
+        plain = formatters["text/plain"].type_printers.get(float)
+        if getattr(plain, "__module__", None) != self.needs:
+            return None
+        settings = sys.modules["sympy.printing.printer"].Printer._global_settings
+        png, latex, svg = (
+            _closure(formatters[mime].type_printers.get(list)) for mime in ("image/png", "text/latex", "image/svg+xml")
+        )
+        held, seen = {**png, **svg, **latex}, _closure(plain)
+        kind = getattr(formatters["image/png"].type_printers.get(list), "__name__", "")
+        use: Any = True if png and latex else "mathjax" if latex else "svg" if svg else bool(png) and "png"
+        found = {
+            "use_latex": "matplotlib" if kind.endswith("matplotlib") else use,
+            "pretty_print": getattr(seen.get("stringify_func"), "__name__", "pretty") != "sstrrepr",
+            "latex_mode": held.get("latex_mode", "plain"),
+            "print_builtin": _closure(seen.get("_can_print")).get("print_builtin", True),
+            **{k: settings.get(k) for k in ("order", "use_unicode", "wrap_line", "num_columns")},
+        }
+        preview = _closure(held.get("_preview_wrapper"))
+        found.update({k: preview[k] for k in ("euler", "fontsize") if k in preview})
+        if "dvioptions" in preview:
+            _, _, _, size, _, back, _, fore, *_ = preview["dvioptions"]
+            found.update(scale=int(size) / 150, backcolor=back, forecolor=fore)
+        return {**found, **{k: v for k, v in held.get("settings", {}).items() if isinstance(v, str | int | float)}}
 
-    def base(self, mark: dict[_Key, str]) -> dict[_Key, str]:
-        """Return the untouched state: nothing registered."""
-        return {}
+    def base(self, mark: Any) -> Any:
+        """Return the untouched state: never called."""
+        return None
 
-    def dump(self, mark: dict[_Key, str]) -> Json:
-        """Return what can be named."""
-        return [[*key, path] for key, path in sorted(mark.items()) if path]
+    def dump(self, mark: Any) -> Json:
+        """Return the arguments."""
+        return mark
+
+    def lost(self, mark: Any) -> list[Unsaved]:
+        """Return the functions of the notebook that print in sympy's stead."""
+        if mark is None:
+            return []
+        formatters = _formatters()
+        held = _closure(formatters["text/latex"].type_printers.get(list)).get("latex")
+        printers = (_closure(formatters["text/plain"].type_printers.get(float)).get("stringify_func"), held)
+        reason = "a printer of the notebook's own is not stored; run the cell with init_printing again"
+        return [Unsaved(name=self.name, path="", type="function", reason=reason) for p in printers if mine(p)]
 
     def load(self, value: Any) -> list[Unsaved]:
-        """Register what is stored and nothing else of the notebook's; return what is not there any more."""
-        for mime, table, key, _ in list(_walk()):
-            getattr(_formatters()[mime], table).pop(key, None)
-        lost = []
-        for mime, module, name, path in value:
-            function, known = _found("__main__", path), module in sys.modules
-            kind = _found(module, name) if known else (module, name)
-            if function is None or kind is None or mime not in _formatters():
-                lost.append(self._unsaved((mime, module, name), "the function or type is not there any more"))
-            else:
-                formatter = _formatters()[mime]
-                (formatter.type_printers if known else formatter.deferred_printers)[kind] = function
-        return lost
+        """Call `init_printing` with the arguments."""
+        if value is not None:
+            sys.modules["sympy"].init_printing(**value)
+        return []
 
-    def lost(self, mark: dict[_Key, str]) -> list[Unsaved]:
-        """Return what was registered without a name to find it by."""
-        reason = "the registered function is no variable of the notebook; run the cell that registers it again"
-        return [self._unsaved(key, reason) for key, path in sorted(mark.items()) if not path]
 
-    def _unsaved(self, key: _Key, reason: str) -> Unsaved:
-        mime, module, name = key
-        return Unsaved(
-            name=self.name, path=f"[{mime!r}][{f'{module}.{name}'.strip('.')}]", type="function", reason=reason
-        )
+def _closure(function: Any) -> dict[str, Any]:
+    """Return what a function of sympy's was made with."""
+    code = getattr(function, "__code__", None)
+    if code is None or not function.__closure__:
+        return {}
+    return {n: c.cell_contents for n, c in zip(code.co_freevars, function.__closure__, strict=True)}

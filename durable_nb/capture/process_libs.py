@@ -1,198 +1,42 @@
-"""Process state of libraries: random streams, options, the drawing backend; only of libraries that are imported.
+"""Process state of data libraries: options and configurations; only of libraries that are imported.
 
 Used by `process`. Nothing here imports a library: what is not in `sys.modules` has no state yet.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import pickle
 import sys
 import warnings
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from types import FunctionType
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
+from durable_nb.capture.process_held import Held, Lost
+from durable_nb.capture.process_options import Library as _Library
+from durable_nb.capture.process_options import Options as _Options
+from durable_nb.capture.process_plots import plot_trackers
+from durable_nb.capture.process_random import NumpyRandom, TorchRandom
+from durable_nb.capture.process_torch import TorchDefaults
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["library_trackers"]
 
 
-def library_trackers(enable_backend: Callable[[str], None] | None) -> tuple[Any, ...]:
+def library_trackers(held: Held, enable_backend: Callable[[str], None] | None) -> tuple[Any, ...]:
     """Return the components of libraries in the order in which they are restored."""
     return (
-        RcParams(),
-        Backend(enable_backend),
-        PandasOptions(),
+        *plot_trackers(held, enable_backend),
+        PandasOptions(held),
         PolarsConfig(),
         SklearnConfig(),
-        PrintOptions(),
-        ErrorState(),
+        XarrayOptions(),
+        ArrowSettings(),
+        PrintOptions(held),
+        ErrorState(held),
         TorchDefaults(),
         NumpyRandom(),
         TorchRandom(),
     )
-
-
-class _Library:
-    """What most components of libraries share."""
-
-    name = ""
-    needs = ""
-
-    def base(self, mark: Any) -> Any:
-        return None
-
-    def lost(self, mark: Any) -> list[Unsaved]:
-        return []
-
-
-class NumpyRandom(_Library):
-    """The legacy global stream of numpy."""
-
-    name = "numpy.random"
-    needs = "numpy.random"
-
-    def mark(self) -> Any:
-        state = sys.modules["numpy.random"].get_state(legacy=False)
-        if state["bit_generator"] != "MT19937":  # numpy.random.set_bit_generator put another one in
-            return ("other", pickle.dumps(state, protocol=5))
-        inner = state["state"]
-        return (inner["key"].tobytes(), inner["pos"], state["has_gauss"], state["gauss"])
-
-    def base(self, mark: Any) -> Any:
-        # Seeded by the system and never drawn from, a state starts like this; every seed() leaves position 624.
-        untouched = mark[0] != "other" and mark[1] == 623 and mark[0][:4] == (0x80000000).to_bytes(4, sys.byteorder)
-        return mark if untouched else None
-
-    def dump(self, mark: Any) -> bytes:
-        return pickle.dumps(mark, protocol=5)
-
-    def load(self, value: bytes) -> list[Unsaved]:
-        mark, random = pickle.loads(value), sys.modules["numpy.random"]
-        if mark[0] == "other":
-            random.set_state(pickle.loads(mark[1]))
-            return []
-        key = sys.modules["numpy"].frombuffer(mark[0], dtype="uint32")
-        random.set_state(("MT19937", key, *mark[1:]))
-        return []
-
-
-class TorchRandom(_Library):
-    """torch's default generators: the processor's, and those of graphics cards that are in use."""
-
-    name = "torch.random"
-    needs = "torch"
-
-    def mark(self) -> Any:
-        torch = sys.modules["torch"]
-        cards = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-        return tuple(state.numpy().tobytes() for state in (torch.get_rng_state(), *cards))
-
-    def dump(self, mark: Any) -> bytes:
-        return pickle.dumps(mark, protocol=5)
-
-    def load(self, value: bytes) -> list[Unsaved]:
-        torch = sys.modules["torch"]
-        processor, *cards = (torch.frombuffer(bytearray(s), dtype=torch.uint8) for s in pickle.loads(value))
-        torch.set_rng_state(processor)
-        if len(cards) > torch.cuda.device_count():
-            reason = f"there were {len(cards)} graphics cards, now there are {torch.cuda.device_count()}"
-            return [Unsaved(name=self.name, path="cuda", type="Generator", reason=reason)]
-        if cards:
-            torch.cuda.set_rng_state_all(cards)
-        return []
-
-
-class TorchDefaults(_Library):
-    """Default type of new tensors, gradients on or off, deterministic algorithms."""
-
-    name = "torch.defaults"
-    needs = "torch"
-
-    def mark(self) -> Any:
-        torch = sys.modules["torch"]
-        return {
-            "dtype": str(torch.get_default_dtype()).removeprefix("torch."),
-            "grad": torch.is_grad_enabled(),
-            "deterministic": torch.are_deterministic_algorithms_enabled(),
-        }
-
-    def base(self, mark: Any) -> Any:
-        return {"dtype": "float32", "grad": True, "deterministic": False}
-
-    def dump(self, mark: Any) -> Json:
-        return mark
-
-    def load(self, value: Any) -> list[Unsaved]:
-        torch = sys.modules["torch"]
-        torch.set_default_dtype(getattr(torch, value["dtype"]))
-        torch.set_grad_enabled(value["grad"])
-        torch.use_deterministic_algorithms(value["deterministic"])
-        return []
-
-
-class _Options(_Library, ABC):
-    """Options of a library as a mapping; only what differs from its defaults is stored, as a pickle."""
-
-    def current(self) -> Mapping[str, Any]:
-        """Return all options."""
-        return {}
-
-    def defaults(self) -> Mapping[str, Any]:
-        """Return the values that are not the user's doing."""
-        return {}
-
-    @abstractmethod
-    def apply(self, changed: Mapping[str, Any]) -> None:
-        """Set the options of `changed` and put every other changed one back to its default."""
-
-    def mark(self) -> dict[str, Any]:
-        defaults = self.defaults()
-        return {k: list(v) if type(v) is list else v for k, v in self.current().items() if defaults.get(k, _NONE) != v}
-
-    def base(self, mark: Any) -> Any:
-        return {}
-
-    def dump(self, mark: dict[str, Any]) -> bytes:
-        # By key, so that one value that cannot be stored does not cost the others.
-        return pickle.dumps({k: data for k, v in sorted(mark.items()) if (data := _pickled(v)) is not None}, protocol=5)
-
-    def lost(self, mark: dict[str, Any]) -> list[Unsaved]:
-        reason = "its value is or holds a function or class of the notebook; run the cell that sets it again"
-        return [
-            Unsaved(name=self.name, path=f"[{k!r}]", type=type(v).__name__, reason=reason)
-            for k, v in sorted(mark.items())
-            if _pickled(v) is None
-        ]
-
-    def load(self, value: bytes) -> list[Unsaved]:
-        self.apply({k: pickle.loads(data) for k, data in pickle.loads(value).items()})
-        return []
-
-
-_NONE = object()
-
-
-class _OptionPickler(pickle.Pickler):
-    """Refuses what lives in the notebook: options are restored before there are variables."""
-
-    def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type | FunctionType) and getattr(obj, "__module__", None) == "__main__":
-            raise pickle.PicklingError(f"{obj.__qualname__} is defined in the notebook")
-        return NotImplemented
-
-
-def _pickled(value: Any) -> bytes | None:
-    stream = io.BytesIO()
-    try:
-        _OptionPickler(stream, protocol=5).dump(value)
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return None
-    return stream.getvalue()
 
 
 # The first look may come after the cell that imported numpy also set options, so the defaults are spelt here.
@@ -226,25 +70,46 @@ class ErrorState(_Library):
     name = "numpy.errstate"
     needs = "numpy"
 
+    def __init__(self, held: Held) -> None:
+        self._held = held
+
     def mark(self) -> Any:
         numpy = sys.modules["numpy"]
-        return (numpy.geterr(), numpy.geterrcall())
+        call = numpy.geterrcall()
+        return (numpy.geterr(), call, None if call is None else self._code(call))
+
+    def _code(self, call: Any) -> Json:
+        """Return a description of what is called on an error, None if there is none."""
+        try:
+            return self._held.describe(call)
+        except Lost:
+            return None
 
     def base(self, mark: Any) -> Any:
-        return ({"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}, None)
+        return ({"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}, None, None)
 
     def dump(self, mark: Any) -> Json:
-        return mark[0]
+        return mark[0] if mark[2] is None else {**mark[0], _CALL: mark[2]}
 
     def lost(self, mark: Any) -> list[Unsaved]:
-        if mark[1] is None:
+        if mark[1] is None or mark[2] is not None:
             return []
-        reason = "the function set by numpy.seterrcall is not stored; run the cell that sets it again"
+        reason = "what numpy.seterrcall set cannot be stored; run the cell that sets it again"
         return [Unsaved(name=self.name, path="geterrcall()", type=type(mark[1]).__name__, reason=reason)]
 
     def load(self, value: Any) -> list[Unsaved]:
-        sys.modules["numpy"].seterr(**value)
-        return []
+        numpy, code = sys.modules["numpy"], value.get(_CALL)
+        problems = []
+        try:
+            numpy.seterrcall(None if code is None else self._held.make(code))
+        except Lost as lost:
+            reason = str(lost.args[0])
+            problems.append(Unsaved(name=self.name, path="geterrcall()", type="object", reason=reason))
+        numpy.seterr(**{k: v for k, v in value.items() if k != _CALL})
+        return problems
+
+
+_CALL = "call"
 
 
 class PandasOptions(_Options):
@@ -341,66 +206,75 @@ class SklearnConfig(_Library):
         return []
 
 
-class RcParams(_Options):
-    """matplotlib's rcParams as far as they differ from what the user's matplotlibrc says."""
+class XarrayOptions(_Library):
+    """xarray's options; its defaults differ by version, so all of them are stored once it is imported."""
 
-    name = "matplotlib.rcParams"
-    needs = "matplotlib"
-
-    def mark(self) -> dict[str, Any]:
-        # Reading an item by the mapping's own method resolves the backend and warns for old names.
-        now, base = sys.modules["matplotlib"].rcParams, sys.modules["matplotlib"].rcParamsOrig
-        if dict.__eq__(now, base):
-            return {}
-        return {
-            k: list(v) if type(v) is list else v
-            for k, v in dict.items(now)
-            if k not in _BACKEND_KEYS and (k not in base or dict.__getitem__(base, k) != v)
-        }
-
-    def apply(self, changed: Mapping[str, Any]) -> None:
-        now, base = sys.modules["matplotlib"].rcParams, sys.modules["matplotlib"].rcParamsOrig
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            now.update({k: dict.__getitem__(base, k) for k in self.mark() if k not in changed and k in base})
-            now.update({k: v for k, v in changed.items() if k in now})
-
-
-_BACKEND_KEYS = frozenset({"backend", "backend_fallback"})
-
-
-class Backend(_Library):
-    """The drawing backend that pyplot has settled on."""
-
-    name = "matplotlib.backend"
-    needs = "matplotlib"
-
-    def __init__(self, enable: Callable[[str], None] | None) -> None:
-        self._enable = enable
+    name = "xarray.options"
+    needs = "xarray.core.options"
 
     def mark(self) -> Any:
-        # Until pyplot needs one the entry is a placeholder, and asking for it by name would choose.
-        backend = dict.__getitem__(sys.modules["matplotlib"].rcParams, "backend")
-        if not isinstance(backend, str):
-            return ""
-        if backend.lower().endswith("inline"):
-            return "inline"
-        return backend if backend.startswith("module://") else backend.lower()
-
-    def base(self, mark: Any) -> Any:
-        # A kernel is started with MPLBACKEND naming the inline backend; that pyplot took it up still has to be told,
-        # or the first figure of the new kernel would appear one cell late.
-        return "" if mark == "inline" or os.environ.get("MPLBACKEND", "").lower() != mark else mark
+        return dict(sys.modules[self.needs].OPTIONS)
 
     def dump(self, mark: Any) -> Json:
-        return {"backend": mark}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in mark.items() if _plain(v)}
+
+    def lost(self, mark: Any) -> list[Unsaved]:
+        reason = "its value is not plain data; run the cell that sets it again"
+        return [
+            Unsaved(name=self.name, path=f"[{k!r}]", type=type(v).__name__, reason=reason)
+            for k, v in mark.items()
+            if not _plain(v)
+        ]
 
     def load(self, value: Any) -> list[Unsaved]:
-        wanted = value["backend"]
-        if not wanted:
-            return []
-        if wanted == "inline" and self._enable is not None:
-            self._enable(wanted)
-        elif wanted != self.mark():
-            sys.modules["matplotlib"].use("module://matplotlib_inline.backend_inline" if wanted == "inline" else wanted)
+        options = sys.modules[self.needs].OPTIONS
+        changed = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        changed = {k: v for k, v in changed.items() if k in options and options[k] != v}
+        if changed:
+            sys.modules[self.needs].set_options(**changed)
         return []
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_plain, value))
+    return isinstance(value, bool | int | float | str | None)
+
+
+class ArrowSettings(_Library):
+    """pyarrow's threads and memory pool, if a cell has set them: their defaults are the machine's business."""
+
+    name = "pyarrow.settings"
+    needs = "pyarrow.lib"
+
+    def __init__(self) -> None:
+        self._set: set[str] = set()
+
+    def note(self, names: Set[str]) -> None:
+        """Learn which of them a cell sets."""
+        self._set |= _ARROW.keys() & names
+
+    def mark(self) -> dict[str, Any]:
+        module = sys.modules[self.needs]
+        return {name: _ARROW[name](module) for name in sorted(self._set)}
+
+    def base(self, mark: Any) -> Any:
+        return {}
+
+    def dump(self, mark: Any) -> Json:
+        return mark
+
+    def load(self, value: Any) -> list[Unsaved]:
+        module = sys.modules[self.needs]
+        self._set |= value.keys()
+        for name, wanted in value.items():
+            argument = getattr(module, f"{wanted}_memory_pool")() if name == "set_memory_pool" else wanted
+            getattr(module, name)(argument)
+        return []
+
+
+_ARROW: dict[str, Callable[[Any], Any]] = {
+    "set_cpu_count": lambda module: module.cpu_count(),
+    "set_io_thread_count": lambda module: module.io_thread_count(),
+    "set_memory_pool": lambda module: module.default_memory_pool().backend_name,
+}

@@ -1,29 +1,41 @@
-"""Process state of `logging`: levels, propagation and handlers that are plain enough to be made again.
+"""Process state of `logging`: levels, propagation, filters, and handlers that can be made again.
 
-Used by `process`. A handler that writes to a file or into an object is never opened again, only reported.
+Used by `process`, restored after the variables. A handler that writes to a file or into a stream of its own is never
+opened again, only reported.
 """
 
 from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Set
 from typing import Any
 
+from durable_nb.capture.process_held import Held, Lost, mine
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["Logging"]
 
+_SETTERS = frozenset({"addHandler", "basicConfig", "dictConfig", "fileConfig", "handlers"})
+
 
 class Logging:
-    """Levels, propagation and plain console handlers of loggers; every other added handler is reported."""
+    """Levels, propagation, filters and handlers of loggers; what cannot be made again is reported."""
 
     name = "logging"
     needs = ""
 
-    def __init__(self) -> None:
+    def __init__(self, held: Held | None = None) -> None:
+        self._held = Held() if held is None else held
         # The handlers themselves are kept, so that an id here cannot be that of a later handler.
         self._known = {id(h): h for logger in _loggers().values() for h in logger.handlers}
+        self._users: dict[int, logging.Handler] = {}
         self._base = {name: self._entry(logger) for name, logger in _loggers().items()}
+        self._mentioned = False
+
+    def note(self, names: Set[str]) -> None:
+        """Learn the names that a cell mentions: a library hangs handlers on its loggers without any cell saying so."""
+        self._mentioned = self._mentioned or not _SETTERS.isdisjoint(names)
 
     def base(self, mark: Any) -> Any:
         """Return the first mark seen as the untouched one."""
@@ -35,58 +47,142 @@ class Logging:
             entry = self._entry(logger)
             if entry != self._base.get(name, _DEFAULT_LOGGER):
                 changed[name] = entry
+                if self._mentioned:
+                    self._users.update({id(h): h for h, _ in entry[3]})
+        self._mentioned = False
         return logging.root.manager.disable, changed
 
     def dump(self, mark: Any) -> Json:
-        loggers = {
-            name: {
+        loggers: dict[str, Json] = {}
+        for name, (level, propagate, disabled, handlers, filters) in mark[1].items():
+            loggers[name] = {
                 "level": level,
                 "propagate": bool(propagate),
                 "disabled": bool(disabled),
                 "handlers": [list(spec) for _, spec in handlers if spec],
             }
-            for name, (level, propagate, disabled, handlers) in mark[1].items()
-        }
+            if kept := [code for _, code in filters if code is not None]:
+                loggers[name]["filters"] = kept
         return {"disable": mark[0], "loggers": loggers}
 
     def lost(self, mark: Any) -> list[Unsaved]:
         found = []
         for name, entry in mark[1].items():
+            where = f"getLogger({'' if name == 'root' else repr(name)})"
             for handler, spec in entry[3]:
                 # What a library hangs on its own logger comes back when the library is imported again.
-                if spec is None and not _library_logger(name):
-                    path = f"getLogger({'' if name == 'root' else repr(name)}).handlers"
+                if spec is None and (not _library_logger(name) or id(handler) in self._users):
                     reason = f"{type(handler).__name__} was added to logger {name!r} and cannot be restored"
+                    path = f"{where}.handlers"
                     found.append(Unsaved(name=self.name, path=path, type=type(handler).__name__, reason=reason))
+            for one, code in entry[4]:
+                if code is None and (mine(one) or not _library_logger(name)):
+                    reason = f"this filter of logger {name!r} cannot be restored"
+                    path = f"{where}.filters"
+                    found.append(Unsaved(name=self.name, path=path, type=type(one).__name__, reason=reason))
         return found
 
     def load(self, value: Any) -> list[Unsaved]:
         logging.disable(value["disable"])
         stored = value["loggers"]
+        problems: list[Unsaved] = []
         for name in self.mark()[1]:
             if name not in stored and not _library_logger(name):
-                level, propagate, disabled, _ = self._base.get(name, _DEFAULT_LOGGER)
+                level, propagate, disabled, *_ = self._base.get(name, _DEFAULT_LOGGER)
                 self._set(name, level=level, propagate=propagate, disabled=disabled, handlers=[])
         for name, entry in stored.items():
-            self._set(name, **entry)
-        return []
+            problems += self._set(name, **entry)
+        return problems
 
     def _entry(self, logger: logging.Logger) -> tuple[Any, ...]:
-        mine = tuple(_handler_mark(h) for h in logger.handlers if id(h) not in self._known)
-        return (logger.level, logger.propagate, logger.disabled, mine)
+        own: tuple[Any, ...] = ()
+        filters: tuple[Any, ...] = ()
+        if logger.handlers:
+            own = tuple((h, self._handler_mark(h)) for h in logger.handlers if id(h) not in self._known)
+        if logger.filters:
+            filters = tuple((f, self._code(f)) for f in logger.filters)
+        return (logger.level, logger.propagate, logger.disabled, own, filters)
 
-    def _set(self, name: str, *, level: int, propagate: bool, disabled: bool, handlers: list[Any]) -> None:
+    def _code(self, obj: Any) -> Json:
+        """Return a description of a filter or formatter, None if it has none."""
+        try:
+            return self._held.describe(obj)
+        except Lost:
+            return None
+
+    def _handler_mark(self, handler: logging.Handler) -> Any:
+        """Return what the handler can be made of again, or None."""
+        if isinstance(handler, logging.FileHandler):
+            return None  # made again it would open its file, and empty it in mode "w"
+        if mine(handler) or self._variable(handler):
+            code = self._code(handler)
+            return None if code is None else ("held", code)
+        if type(handler) is logging.NullHandler:
+            return ("null", handler.level, None, None, None)
+        if type(handler) is not logging.StreamHandler:
+            return None
+        streams = {"stderr": (sys.stderr, sys.__stderr__), "stdout": (sys.stdout, sys.__stdout__)}
+        kind = next((k for k, known in streams.items() if any(handler.stream is s for s in known)), "")
+        texts = _format(handler.formatter)
+        more: tuple[Any, ...] = ()
+        if texts is None or handler.filters:
+            filters = [self._code(f) for f in handler.filters]
+            formatter = None if texts is not None else self._code(handler.formatter)
+            if None in filters or (texts is None and formatter is None):
+                return None
+            more = (formatter, filters)
+        return (kind, handler.level, *(texts or (None, None, None)), *more) if kind else None
+
+    def _variable(self, handler: logging.Handler) -> str:
+        # A file or a stream in a variable is as lost as without one.
+        plain = type(handler).__module__.partition(".")[0] == "logging"
+        return "" if plain else self._held.variable(handler)
+
+    def _set(
+        self, name: str, *, level: int, propagate: bool, disabled: bool, handlers: list[Any], filters: Any = ()
+    ) -> list[Unsaved]:
         logger = logging.getLogger(None if name == "root" else name)
         logger.setLevel(level)
         logger.propagate, logger.disabled = propagate, disabled
         for handler in list(logger.handlers):
-            if id(handler) not in self._known and _handler_mark(handler)[1] is not None:
+            if id(handler) not in self._known and self._handler_mark(handler) is not None:
                 logger.removeHandler(handler)
-        for spec in handlers:
-            logger.addHandler(_handler_from_json(spec))
+        for one in [f for f in logger.filters if mine(f)]:
+            logger.removeFilter(one)
+        problems = []
+        for kind, made in (*(("handlers", h) for h in handlers), *(("filters", f) for f in filters)):
+            try:
+                if kind == "filters":
+                    logger.addFilter(self._held.make(made))
+                else:
+                    logger.addHandler(self._handler(made))
+            except Exception as error:  # classes of the notebook run here
+                path = f"getLogger({'' if name == 'root' else repr(name)}).{kind}"
+                reason = f"it could not be made again: {error}"
+                problems.append(Unsaved(name=self.name, path=path, type="Handler", reason=reason))
+        return problems
+
+    def _handler(self, spec: Any) -> logging.Handler:
+        if spec[0] == "held":
+            made: logging.Handler = self._held.make(spec[1])
+            return made
+        kind, level, text, dates, style, *more = spec
+        if kind == "null":
+            handler: logging.Handler = logging.NullHandler()
+        else:
+            handler = logging.StreamHandler(sys.stderr if kind == "stderr" else sys.stdout)
+        handler.setLevel(level)
+        if style is not None:
+            handler.setFormatter(logging.Formatter(text, dates, style=style))
+        if more:
+            if more[0] is not None:
+                handler.setFormatter(self._held.make(more[0]))
+            for code in more[1]:
+                handler.addFilter(self._held.make(code))
+        return handler
 
 
-_DEFAULT_LOGGER: tuple[Any, ...] = (logging.NOTSET, True, False, ())
+_DEFAULT_LOGGER: tuple[Any, ...] = (logging.NOTSET, True, False, (), ())
 
 
 def _loggers() -> dict[str, logging.Logger]:
@@ -99,20 +195,6 @@ def _library_logger(name: str) -> bool:
     return name != "root" and top in sys.modules and top != "__main__"
 
 
-def _handler_mark(handler: logging.Handler) -> tuple[logging.Handler, tuple[Any, ...] | None]:
-    """Return the handler and, if it can be made again from plain data, that data."""
-    if type(handler) is logging.NullHandler:
-        return handler, ("null", handler.level, None, None, None)
-    texts = _format(handler.formatter)
-    if type(handler) is not logging.StreamHandler or handler.filters or texts is None:
-        return handler, None
-    if handler.stream is sys.stderr or handler.stream is sys.__stderr__:
-        return handler, ("stderr", handler.level, *texts)
-    if handler.stream is sys.stdout or handler.stream is sys.__stdout__:
-        return handler, ("stdout", handler.level, *texts)
-    return handler, None
-
-
 def _format(formatter: logging.Formatter | None) -> tuple[str | None, str | None, str | None] | None:
     """Return format, date format and style of a plain formatter; None when it is of a class of its own."""
     if formatter is None:
@@ -122,15 +204,3 @@ def _format(formatter: logging.Formatter | None) -> tuple[str | None, str | None
     if type(formatter) is not logging.Formatter or found is None:
         return None
     return (formatter._fmt, formatter.datefmt, found)
-
-
-def _handler_from_json(spec: Any) -> logging.Handler:
-    kind, level, text, dates, style = spec
-    if kind == "null":
-        handler: logging.Handler = logging.NullHandler()
-    else:
-        handler = logging.StreamHandler(sys.stderr if kind == "stderr" else sys.stdout)
-    handler.setLevel(level)
-    if style is not None:
-        handler.setFormatter(logging.Formatter(text, dates, style=style))
-    return handler

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import importlib
 import os
 import site
@@ -20,7 +21,7 @@ from typing import Any
 
 from durable_nb.model import Json, Unsaved
 
-__all__ = ["Imports", "LocalModules"]
+__all__ = ["Imports", "LocalModules", "is_local_module"]
 
 _MAX_NODES = 2000  # of a module global that is compared by value; a larger one is compared by identity
 _SCALARS = (type(None), bool, int, float, str)
@@ -139,9 +140,18 @@ def _is_local(file: Any, foreign: tuple[str, ...]) -> bool:
     if not isinstance(file, str) or not file.endswith(".py"):
         return False
     path = os.path.abspath(file)
-    return not path.startswith(foreign) and not {"site-packages", "dist-packages"}.intersection(path.split(os.sep))
+    if path.startswith(foreign) or not {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep)):
+        return False
+    # A module that is made by code may carry the bare name of the file that makes it (torch.ops).
+    return os.path.isabs(file) or os.path.exists(path)
 
 
+def is_local_module(name: str) -> bool:
+    """Tell whether an imported module is a file that its user edits."""
+    return _is_local(getattr(sys.modules.get(name), "__file__", None), _foreign_folders())
+
+
+@functools.cache
 def _foreign_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}

@@ -5,13 +5,16 @@ Used by `process`. The values themselves are stored and restored; these losses a
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
+import types
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from durable_nb.model import Unsaved
 
-__all__ = ["open_figures", "partial_losses"]
+__all__ = ["DefaultConnection", "partial_losses"]
 
 
 def partial_losses(namespace: Mapping[str, Any]) -> list[Unsaved]:
@@ -43,16 +46,38 @@ def _user_callbacks(figure: Any) -> Iterator[Any]:
                 yield callback
 
 
-def open_figures() -> list[Unsaved]:
-    """Return the figures that pyplot holds open; the inline backend closes its own at the end of every cell."""
-    helpers = sys.modules.get("matplotlib._pylab_helpers")
-    figures = helpers.Gcf.figs if helpers is not None else {}
-    backend = dict.get(sys.modules["matplotlib"].rcParams, "backend") if figures else ""
-    if isinstance(backend, str) and backend.lower().endswith("inline"):
-        return []
-    reason = (
-        "pyplot's list of open figures is not stored; a figure in a variable comes back, plt.gcf() starts a new one"
-    )
-    return [
-        Unsaved(name="matplotlib.pyplot", path=f"figure {number}", type="Figure", reason=reason) for number in figures
-    ]
+_MAKES = re.compile(r"\b(create|insert|attach|use|set|pragma|install|load|update|delete|import)\b", re.IGNORECASE)
+
+
+class DefaultConnection:
+    """What cells put into duckdb's default connection, which lives in memory and is nobody's variable. Named only."""
+
+    def __init__(self) -> None:
+        self._used = False
+
+    def note(self, tree: ast.Module) -> None:
+        """Learn whether a cell changes anything there, by the words of its SQL and the functions it calls."""
+        module = sys.modules.get("duckdb")
+        for node in ast.walk(tree):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            called, owner = node.func.attr, node.func.value
+            if not (isinstance(owner, ast.Name) and _leads_to(owner.id, "duckdb", module)):
+                continue
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+            wrote = called in ("sql", "execute", "query") and any(_MAKES.search(text) for text in texts)
+            self._used = self._used or wrote or called in ("register", "create_function", "load_extension")
+
+    def reported(self) -> list[Unsaved]:
+        """Return the report, if there is something to lose."""
+        if not self._used:
+            return []
+        reason = "duckdb's default connection is in memory; keep the data in a file, or run the cell again"
+        return [
+            Unsaved(name="duckdb.default_connection", path="", type="DuckDBPyConnection", reason=reason),
+        ]
+
+
+def _leads_to(name: str, usual: str, module: types.ModuleType | None) -> bool:
+    live = vars(sys.modules["__main__"]).get(name)
+    return name == usual if live is None else live is module

@@ -15,9 +15,13 @@ import random
 import re
 import sys
 import warnings
+from collections.abc import Collection
 from typing import Any
 
+from durable_nb.capture.process_held import Held
+from durable_nb.capture.process_hooks import hook_trackers
 from durable_nb.capture.process_logging import Logging
+from durable_nb.capture.process_switches import Switches
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["Environ", "stdlib_trackers"]
@@ -26,10 +30,18 @@ __all__ = ["Environ", "stdlib_trackers"]
 _CONTEXT_FIELDS = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
 
 
-def stdlib_trackers() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def stdlib_trackers(held: Held) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return the components that must be back before anything is imported, and those that come after."""
     start = _folder()
-    return (SysPath(start), WorkingFolder(start)), (Limits(), Warnings(), Logging(), DecimalContext(), Random())
+    return (SysPath(start), WorkingFolder(start)), (
+        Limits(),
+        Switches(),
+        Warnings(),
+        *hook_trackers(held),
+        Logging(held),
+        DecimalContext(),
+        Random(),
+    )
 
 
 def _folder() -> str:
@@ -160,17 +172,22 @@ class Warnings(_Plain):
     name = "warnings.filters"
 
     def mark(self) -> tuple[Any, ...]:
-        return tuple(warnings.filters)
+        filters = tuple(warnings.filters)
+        # The name of a class of the notebook may lead to another class by now.
+        own = tuple(_portable(entry[2]) for entry in filters if entry[2].__module__ == "__main__")
+        return (*filters, own) if own else filters
 
     def dump(self, mark: tuple[Any, ...]) -> Json:
-        return [_filter_to_json(entry) for entry in mark if _portable(entry[2])]
+        return [_filter_to_json(entry) for entry in mark if _is_filter(entry) and _portable(entry[2])]
 
     def lost(self, mark: tuple[Any, ...]) -> list[Unsaved]:
-        reason = "its category is a class of the notebook, which is not there yet when filters are restored"
+        reason = (
+            "its category is a class of the notebook that is not there under its name any more; set the filter again"
+        )
         return [
             Unsaved(name=self.name, path=f"[{i}]", type=entry[2].__name__, reason=reason)
             for i, entry in enumerate(mark)
-            if not _portable(entry[2])
+            if _is_filter(entry) and not _portable(entry[2])
         ]
 
     def load(self, value: Any) -> list[Unsaved]:
@@ -187,8 +204,17 @@ class Warnings(_Plain):
         return problems
 
 
-def _portable(category: type) -> bool:
-    return category.__module__ != "__main__"
+def _is_filter(entry: tuple[Any, ...]) -> bool:
+    return len(entry) == 5 and isinstance(entry[2], type)
+
+
+def _portable(category: Any) -> bool:
+    if category.__module__ != "__main__":
+        return True
+    found: Any = sys.modules["__main__"]
+    for part in category.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is category
 
 
 def _filter_to_json(entry: Any) -> Json:
@@ -251,7 +277,8 @@ def _context(context: decimal.Context) -> dict[str, Any]:
 class Environ:
     """Names of environment variables that changed; values may be secrets, so they are neither stored nor shown."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored: Collection[str] = ()) -> None:
+        self._stored = frozenset(stored)
         self._base = dict(os.environ)
         self._seen = dict(self._base)
         self._modules = len(sys.modules)
@@ -282,7 +309,7 @@ class Environ:
                 self._ignored |= {n for n in fresh if n not in self._text}
             self._seen = now
         self._modules, self._text, self._broad = len(sys.modules), "", False
-        ignored = self._ignored | _polars_options(now)
+        ignored = self._ignored | self._stored | _polars_options(now)
         changed = (n for n in {*now, *self._base} if now.get(n) != self._base.get(n))
         return [
             Unsaved(

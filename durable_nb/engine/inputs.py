@@ -33,7 +33,17 @@ __all__ = ["STREAMS", "UNPROVABLE", "Before", "Present", "after", "before"]
 STREAMS = frozenset({"random", "numpy.random", "torch.random"})
 # These change whenever a library is imported. Set for real since the load they are compared; merely restored, they are
 # as far along as the last cell was, and a cell further up must not run again for that.
-DRIFTING = frozenset({"warnings.filters", "logging", "sys.limits"})
+DRIFTING = frozenset(
+    {
+        "warnings.filters",
+        "logging",
+        "sys.limits",
+        "shell.callbacks",
+        "shell.magics",
+        "shell.config",
+        "matplotlib.pyplot",
+    }
+)
 NOT_INPUTS = STREAMS | {"imports", GUI}
 _STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
 # The version of a name that no checkpoint holds: nothing can prove later that it is the same.

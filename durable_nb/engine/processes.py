@@ -21,7 +21,7 @@ __all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "new_ver
 
 GUI = "shell.gui"
 # Where modules are found and which are imported has to be right before any value is loaded.
-EARLY = frozenset({"sys.path", "cwd", "imports"})
+EARLY = frozenset({"os.environ", "sys.path", "cwd", "imports"})
 UNTOUCHED = ""
 _LIBRARIES = (
     "numpy", "pandas", "scipy", "sklearn", "matplotlib", "torch", "polars", "pyarrow", "xarray", "networkx",

@@ -140,7 +140,11 @@ def _load(ip: Any) -> None:
     kernel_id = _kernel_id(owner)
     repository, workflow, line = open_for_kernel(settings, place, kernel_id=kernel_id, clock=clock)
     shell = IPythonShell(ip)
-    process = ProcessState(enable_backend=shell.enable_backend)
+    process = ProcessState(
+        enable_backend=shell.enable_backend,
+        namespace=ip.user_ns,
+        environ=[name for part in settings.env.split(",") if (name := part.strip())],
+    )
     engine = Engine(
         workflow=workflow,
         shell=shell,

@@ -25,6 +25,8 @@ __all__ = ["IPythonShell"]
 _OWN_EXTENSIONS = frozenset({"durable_nb", "storemagic", "IPython.extensions.storemagic"})
 _MODULE_NAMES = ("__name__", "__package__", "__loader__", "__spec__", "__builtin__", "__builtins__")
 _UNDERS = ("_", "__", "___")
+_PRINTING = {"bbox_inches": "tight"}  # what matplotlib_inline gives to every figure, unless it is told otherwise
+_FIGURES = {"image/png": "png", "image/jpeg": "jpeg", "image/svg+xml": "svg", "application/pdf": "pdf"}
 
 
 class IPythonShell:
@@ -196,8 +198,32 @@ class IPythonShell:
         inline = sys.modules.get("matplotlib_inline.backend_inline")
         if inline is not None and inline.flush_figures in self._shell.events.callbacks["post_execute"]:
             config = inline.InlineBackend.instance(parent=self._shell)
-            state["inline"] = {"figure_formats": sorted(config.figure_formats), "close_figures": config.close_figures}
+            state["inline"] = {
+                "figure_formats": sorted(config.figure_formats),
+                "close_figures": config.close_figures,
+                **self._inline_details(config),
+            }
         return state
+
+    def _inline_details(self, config: Any) -> dict[str, Json]:
+        """Return what else was chosen for inline figures, where it is not as usual."""
+        found: dict[str, Json] = {}
+        if config.rc:
+            found["rc"] = dict(config.rc)
+        if config.print_figure_kwargs != _PRINTING:
+            found["print_figure_kwargs"] = dict(config.print_figure_kwargs)
+        # What `set_matplotlib_formats` was given stands in the functions that draw figures and nowhere else.
+        figure = sys.modules["matplotlib.figure"].Figure
+        formatters = self._shell.display_formatter.formatters
+        printers = {mime: one.type_printers.get(figure) for mime, one in formatters.items() if mime in _FIGURES}
+        drawn = {_FIGURES[mime]: getattr(p, "keywords", {}) for mime, p in printers.items() if p is not None}
+        if "png" in drawn and "fmt" not in drawn["png"]:
+            drawn["retina"] = drawn.pop("png")
+        options = {k: v for k, v in next(iter(drawn.values()), {}).items() if k not in ("fmt", "base64")}
+        formats = {{"jpg": "jpeg", "png2x": "retina"}.get(f, f) for f in config.figure_formats}
+        if drawn and (options != config.print_figure_kwargs or drawn.keys() != formats):
+            found["drawn"] = [sorted(drawn), options]
+        return found
 
     def restore_gui_state(self, state: Mapping[str, Json]) -> list[str]:
         """Switch on again what `gui_state` told; return one sentence for each thing that could not be."""
@@ -226,6 +252,12 @@ class IPythonShell:
         inline = sys.modules["matplotlib_inline.backend_inline"]
         config = inline.InlineBackend.instance(parent=self._shell)
         config.figure_formats = set(wanted["figure_formats"])
+        config.rc = wanted.get("rc", {})
+        config.print_figure_kwargs = wanted.get("print_figure_kwargs", _PRINTING)
+        config.figure_formats = set(wanted["figure_formats"])
+        if "drawn" in wanted:
+            formats, options = wanted["drawn"]
+            sys.modules["IPython.core.pylabtools"].select_figure_formats(self._shell, formats, **options)
         config.close_figures = wanted["close_figures"]
 
     # The end of the process

@@ -7,6 +7,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -83,17 +84,35 @@ def test_numpy_print_options_and_error_state_come_back(np: Any) -> None:
     assert np.geterr()["divide"] == "raise"
 
 
-def test_option_that_is_a_function_of_the_notebook_is_reported_and_costs_no_other(np: Any) -> None:
-    """Options are restored before there are variables."""
-    shorten = eval("lambda x: f'{x:.1f}'", {"__name__": "__main__"})
-    np.set_printoptions(formatter={"float": shorten}, precision=4)
+def test_option_that_is_a_function_of_the_notebook_comes_back_with_the_same_digest(np: Any) -> None:
+    """Functions among options are stored by what they do: a cell that sets the same again changes nothing."""
+    code = "lambda x: f'{x:.1f}'"
+    np.set_printoptions(formatter={"float": eval(code, {"__name__": "__main__"})}, precision=4)
     state = ProcessState()
-    value = _value(state, "numpy.printoptions")
-    found = [item for item in state.reported() if item.name == "numpy.printoptions"]
-    assert [item.path for item in found] == ["['formatter']"]
+    first = state.capture()["numpy.printoptions"]
+    assert [item for item in state.reported() if item.name == "numpy.printoptions"] == []
     np.set_printoptions(formatter=None, precision=8)
-    ProcessState().restore({"numpy.printoptions": value})
-    assert np.get_printoptions()["precision"] == 4
+    other = ProcessState()
+    assert other.restore({"numpy.printoptions": first.value}) == []
+    assert (np.get_printoptions()["precision"], str(np.array([1.25]))) == (4, "[1.2]")
+    assert first.digest == other.capture()["numpy.printoptions"].digest
+    again = compile(code, "another file name", "eval")
+    np.set_printoptions(formatter={"float": eval(again, {"__name__": "__main__"})})
+    assert first.digest == other.capture()["numpy.printoptions"].digest
+
+
+def test_option_that_cannot_be_stored_is_reported_and_costs_no_other(np: Any, tmp_path: Path) -> None:
+    """A function that holds an open file is named, with the key of its option."""
+    with (tmp_path / "log").open("w") as file:
+        shorten = eval("lambda x, file=file: f'{x:.1f}'", {"__name__": "__main__", "file": file})
+        np.set_printoptions(formatter={"float": shorten}, precision=4)
+        state = ProcessState()
+        value = _value(state, "numpy.printoptions")
+        found = [item for item in state.reported() if item.name == "numpy.printoptions"]
+        assert [item.path for item in found] == ["['formatter']"]
+        np.set_printoptions(formatter=None, precision=8)
+        ProcessState().restore({"numpy.printoptions": value})
+        assert np.get_printoptions()["precision"] == 4
 
 
 def test_torch_stream_and_defaults_come_back() -> None:
@@ -135,15 +154,17 @@ def test_pandas_options_come_back() -> None:
             pd.reset_option(name)
 
 
-def test_pandas_lambda_format_is_reported() -> None:
-    """The commonest option that is a function: named, with the key."""
+def test_pandas_lambda_format_comes_back() -> None:
+    """The commonest option that is a function."""
     pd = pytest.importorskip("pandas")
     pd.set_option("display.float_format", eval("lambda x: '%.1f' % x", {"__name__": "__main__"}))
     try:
         state = ProcessState()
-        state.capture()
-        found = [(i.name, i.path) for i in state.reported() if i.name == "pandas.options"]
-        assert found == [("pandas.options", "['display.float_format']")]
+        value = state.capture()["pandas.options"].value
+        assert [i for i in state.reported() if i.name == "pandas.options"] == []
+        pd.reset_option("display.float_format")
+        assert ProcessState().restore({"pandas.options": value}) == []
+        assert pd.get_option("display.float_format")(1.25) == "1.2"
     finally:
         pd.reset_option("display.float_format")
 
@@ -226,16 +247,24 @@ def test_backend_comes_back_and_inline_goes_to_the_shell(mpl: Any) -> None:
     assert asked == ["inline"]
 
 
-def test_open_figures_of_pyplot_are_reported(mpl: Any) -> None:
-    """Figures come back as variables, but pyplot's own list of them does not."""
+def test_open_figures_of_pyplot_come_back_with_number_order_and_current_one(mpl: Any) -> None:
+    """A figure in a variable is that figure again, one without is as it was drawn."""
     plt = pytest.importorskip("matplotlib.pyplot")
-    state = ProcessState()
-    fig = plt.figure()
-    state.capture()
-    assert [(i.name, i.path) for i in state.reported() if "pyplot" in i.name] == [("matplotlib.pyplot", "figure 1")]
-    plt.close(fig)
-    state.capture()
+    namespace: dict[str, Any] = {}
+    state = ProcessState(namespace=namespace)
+    namespace["axes"] = plt.figure(3).subplots(2)
+    plt.figure(5)
+    plt.plot([1, 2])
+    plt.figure(3)
+    value = state.capture()["matplotlib.pyplot"].value
     assert [i for i in state.reported() if "pyplot" in i.name] == []
+    plt.close("all")
+    assert ProcessState(namespace=namespace).restore({"matplotlib.pyplot": value}) == []
+    assert (plt.get_fignums(), plt.gcf() is namespace["axes"][0].figure) == ([3, 5], True)
+    assert len(plt.figure(5).axes[0].lines) == 1
+    state.capture()
+    plt.close("all")
+    assert [] == state.capture()["matplotlib.pyplot"].value
 
 
 def test_callbacks_of_a_figure_in_a_variable_are_reported(mpl: Any) -> None:

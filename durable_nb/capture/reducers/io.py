@@ -16,11 +16,18 @@ from durable_nb.capture.reducers import Plugin, Unstorable, promise
 LIBRARY = None
 
 _CONSOLE = ("stdin", "stdout", "stderr", "__stdin__", "__stdout__", "__stderr__")
+_CONSOLES = frozenset({"ipykernel", "IPython", "colorama", "debugpy", "_pytest"})
 _FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.BufferedRWPair, io.TextIOWrapper)
 # Not the pair: its halves are two files.
 _CLOSABLE = frozenset({io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper})
 # Their streams look like files to pickle's default way, which would copy half of them.
 _FILE_MODULES = frozenset({"bz2", "gzip", "http.client", "lzma", "socket", "zipfile", "tarfile", "fsspec.spec"})
+
+
+def is_console(stream: Any) -> bool:
+    """Tell whether a stream is the process's own: `sys.stdout` may be led into any object of the notebook."""
+    own = (sys.__stdin__, sys.__stdout__, sys.__stderr__)
+    return any(stream is s for s in own) or type(stream).__module__.partition(".")[0] in _CONSOLES
 
 
 def _make_console(name: str) -> Any:
@@ -63,7 +70,7 @@ def _closed(stream: Any) -> Any:
 @promise("exact")
 def _stream(stream: Any) -> Any:
     for name in _CONSOLE:
-        if getattr(sys, name, None) is stream:
+        if getattr(sys, name, None) is stream and is_console(stream):
             return _make_console, (name,)
     if _ask(stream, "closed") and (made := _closed(stream)) is not None:
         return made
