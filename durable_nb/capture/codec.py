@@ -1,5 +1,7 @@
 """A group of values to bytes and out-of-band buffers, and back: C pickle 5, with dill as a second tier for a few types.
 
+What is nested too deeply for the C pickler is written by `deep`, as a pickle of the same kind.
+
 Called by `namespace` and `proof`. `dump` changes nothing live and keeps what the user's pickling hooks print or warn
 to itself. `load` gives objects bound to the live namespace; nothing in the namespace has changed when it returns.
 """
@@ -7,24 +9,30 @@ to itself. `load` gives objects bound to the live namespace; nothing in the name
 from __future__ import annotations
 
 import builtins
+import gc
 import importlib
 import io
 import pickle
 import struct
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import xxhash
 
 from durable_nb.capture import rebuild
+from durable_nb.capture.deep import DeepPickler
 from durable_nb.capture.definitions import Definitions, shared_nans
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, quiet
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 
 __all__ = ["Codec", "Dumped", "Failed", "explain"]
+
+_C_LIMIT = 10_000  # levels of C recursion that fit the stack of a main thread
+_DEEP = 100  # from so many levels on a group is written by the loop, once it was too deep
 
 
 def _digest(data: bytes, buffers: Sequence[memoryview]) -> str:
@@ -38,14 +46,17 @@ def _digest(data: bytes, buffers: Sequence[memoryview]) -> str:
 
 
 class Failed(Exception):
-    """A group could not be pickled or loaded; `args[0]` is the reason in plain words."""
+    """A group could not be pickled or loaded; `args[0]` is the reason in plain words, `deep` tells of deep nesting."""
+
+    deep = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dumped:
     """One group as bytes: a pickle of {name: value}, its buffers, what it needs and what it is made of.
 
-    `types` are the types seen that are not built in; `marks` name the functions and classes it rebuilds by value.
+    `types` are the types seen that are not built in; `marks` name the functions and classes it rebuilds by value;
+    `deep` says that its nesting was too much for the C pickler.
     """
 
     pickle: bytes
@@ -56,6 +67,7 @@ class Dumped:
     marks: frozenset[str] = frozenset()
     digest: str  # fingerprint: equal only if all bytes are
     size_bytes: int
+    deep: bool = False
 
     def slim(self) -> Dumped:
         """Return the same without its bytes, for a group that is stored already."""
@@ -67,8 +79,6 @@ def explain(error: BaseException, obj: object = None) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, Unstorable | Failed):
         return text
-    if isinstance(error, RecursionError):
-        return f"RecursionError: nested too deeply to be stored ({text})"
     kind = type(error).__name__
     return f"{kind}: {text}" if text else kind
 
@@ -81,6 +91,8 @@ class Codec:
         self._known = Binding(namespace=namespace, plugin=plugin, definitions=Definitions({}))
         self._special: frozenset[str] = frozenset()
         self._alone: Mapping[str, Sharing] = {}
+        # Groups that were too deep last time: the C pickler need not find out again.
+        self._deep: set[frozenset[str]] = set()
 
     @property
     def definitions(self) -> Definitions:
@@ -124,20 +136,27 @@ class Codec:
 
     def _dump(self, names: Iterable[str], values: Mapping[str, Any], sharing: Sharing) -> Dumped:
         chosen = {name: values[name] for name in names}
-        file = io.BytesIO()
-        buffers: list[memoryview] = []
-        kind = SpecialPickler if self._special.intersection(chosen) else GroupPickler
-        pickler = kind(self._known, sharing, file, buffers, own=frozenset(chosen))
+        key = frozenset(chosen)
+        pickler = self._pickler(key, sharing)
         token = SHARING.set(sharing)
+        deep: DeepPickler | None = None
         try:
-            pickler.dump(chosen)
+            data = None if key in self._deep else _shallow(pickler, chosen)
+            if data is None:
+                pickler = self._pickler(key, sharing)
+                deep = DeepPickler(pickler)
+                with _uncollected():
+                    data = deep.dump(chosen)
+                (self._deep.add if deep.depth > _DEEP else self._deep.discard)(key)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a hook may raise anything; it costs this group and no other
-            raise Failed(explain(error)) from error
+            failed = Failed(explain(error))
+            failed.deep = deep is not None
+            raise failed from error
         finally:
             SHARING.reset(token)
-        data = file.getvalue()
+        buffers = pickler.buffers
         return Dumped(
             pickle=data,
             buffers=buffers,
@@ -147,7 +166,27 @@ class Codec:
             deps=tuple(sorted(pickler.deps)),
             types=frozenset(cls for cls in pickler.seen if cls.__module__ != "builtins"),
             marks=pickler.marks,
+            deep=deep is not None,
         )
+
+    def trail(self, name: str, value: object) -> Sequence[Any]:
+        """Return the objects on the way to the part of a value that cannot be pickled, from the value on."""
+        deep = DeepPickler(self._pickler(frozenset({name}), self._known.sharing))
+        token = SHARING.set(self._known.sharing)
+        try:
+            with _uncollected():
+                deep.dump({name: value})
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # which is what we came for
+            return deep.trail[1:]
+        finally:
+            SHARING.reset(token)
+        return ()
+
+    def _pickler(self, own: frozenset[str], sharing: Sharing) -> GroupPickler:
+        kind = SpecialPickler if self._special.intersection(own) else GroupPickler
+        return kind(self._known, sharing, io.BytesIO(), [], own=own)
 
     def dump_dill(self, name: str, value: object) -> Dumped:
         """Pickle one name by dill, for the types where dill is known to be right; raises `Failed`."""
@@ -175,7 +214,7 @@ class Codec:
     def load(
         self,
         data: bytes,
-        buffers: Sequence[Any],
+        buffers: Iterable[Any],
         resolve: Callable[[str], object],
         *,
         codec: str = "pickle5",
@@ -208,10 +247,39 @@ class Codec:
         return loaded
 
 
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Keep the collector from looking at millions of new objects again and again, which takes longer than they do."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def _shallow(pickler: GroupPickler, obj: object) -> bytes | None:
+    """Return what the C pickler makes of an object, None if it is nested too deeply for that."""
+    limit = sys.getrecursionlimit()
+    # Up to Python 3.11 a limit that the user has raised for a function of theirs lets C code overrun the stack, too.
+    lower = sys.version_info < (3, 12) and limit > _C_LIMIT
+    try:
+        if lower:
+            sys.setrecursionlimit(_C_LIMIT)
+        pickler.dump(obj)
+    except RecursionError:
+        return None
+    finally:
+        if lower:
+            sys.setrecursionlimit(limit)
+    return pickler.file.getvalue()
+
+
 class _Unpickler(pickle.Unpickler):
     """The C unpickler; what pickle calls `__main__` is the resolver's business."""
 
-    def __init__(self, namespace: dict[str, Any], data: bytes, buffers: Sequence[Any]) -> None:
+    def __init__(self, namespace: dict[str, Any], data: bytes, buffers: Iterable[Any]) -> None:
         super().__init__(io.BytesIO(data), buffers=buffers)
         self._namespace = namespace
         self._nans: dict[str, float] = {}

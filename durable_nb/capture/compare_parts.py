@@ -44,6 +44,7 @@ _CLASS_NOISE: Final = frozenset(
     {
         "__dict__", "__weakref__", "__module__", "_abc_impl", "__abstractmethods__", "__firstlineno__", "__annotate__",
         "__static_attributes__", "__annotate_func__", "__annotations_cache__", "__subclasshook__", "__qualname__",
+        "__slotnames__",
     }
 )  # fmt: skip
 _DEFAULT_HOOKS: Final = (object.__reduce_ex__, object.__reduce__, getattr(object, "__getstate__", None))

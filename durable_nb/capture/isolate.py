@@ -6,7 +6,8 @@ Called by `namespace` for a name whose pickle failed; it only tries to pickle pa
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from durable_nb.capture.codec import Codec, Failed
@@ -16,6 +17,8 @@ __all__ = ["type_name", "where"]
 ATTEMPTS = 300
 DEPTH = 20
 BUDGET_BYTES = 64 << 20
+SHOWN_LINKS = 10  # of a long path, at either end
+LOOKED_AT = 10_000
 
 
 def type_name(obj: object) -> str:
@@ -27,9 +30,8 @@ def type_name(obj: object) -> str:
 def where(codec: Codec, name: str, value: Any, reason: str) -> tuple[str, str, str]:
     """Return (path, type, reason) of the innermost part that fails by itself, as far as attempts reach."""
     path, left, budget = "", ATTEMPTS, BUDGET_BYTES
-    if reason.startswith("RecursionError"):
-        # The depth is the fault, no part of it.
-        return path, type_name(value), reason
+    if _is_deep(codec, name, value):
+        return _at_the_end(codec.trail(name, value), reason)
     on_path: set[int] = set()
     for _ in range(DEPTH):
         refused = codec.refusal(value)
@@ -48,8 +50,42 @@ def where(codec: Codec, name: str, value: Any, reason: str) -> tuple[str, str, s
             if left <= 0 or budget <= 0:
                 return path, type_name(value), reason
         else:
-            break
-    return path, type_name(value), reason
+            return path, type_name(value), reason
+    rest, kind, reason = _at_the_end(codec.trail(name, value) or [value], reason)
+    return path + rest, kind, reason
+
+
+def _is_deep(codec: Codec, name: str, value: Any) -> bool:
+    try:
+        codec.dump([name], {name: value})
+    except Failed as failure:
+        return failure.deep
+    return False
+
+
+def _at_the_end(trail: Sequence[Any], reason: str) -> tuple[str, str, str]:
+    return _spell(trail), type_name(trail[-1]), reason
+
+
+def _spell(trail: Sequence[Any]) -> str:
+    """Return the path along a trail, whose middle is only counted; what pickling puts in between has no word."""
+    if len(trail) <= 8 * SHOWN_LINKS:
+        return "".join(_links(trail))
+    first, last = _links(trail[: 4 * SHOWN_LINKS]), _links(trail[-4 * SHOWN_LINKS :])
+    return f"{''.join(first[:SHOWN_LINKS])}…{''.join(last[-SHOWN_LINKS:])}"
+
+
+def _links(trail: Sequence[Any]) -> list[str]:
+    links, at = [], 0
+    while at < len(trail) - 1:
+        following = {id(obj): at + step for step, obj in enumerate(trail[at + 1 : at + 5], 1)}
+        found = next(
+            ((word, following[id(p)]) for word, p in islice(_parts(trail[at]), LOOKED_AT) if id(p) in following), None
+        )
+        if found is not None:
+            links.append(found[0])
+        at = at + 1 if found is None else found[1]
+    return links
 
 
 def _failure(codec: Codec, name: str, part: Any) -> tuple[str | None, int]:

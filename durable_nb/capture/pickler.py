@@ -306,8 +306,8 @@ class GroupPickler(pickle.Pickler):
     def __init__(
         self, known: Binding, sharing: Sharing, file: io.BytesIO, buffers: list[memoryview], *, own: frozenset[str]
     ) -> None:
-        super().__init__(file, 5, buffer_callback=self._buffer)
-        self.known, self.own, self.buffers = known, own, buffers
+        super().__init__(file, 5, buffer_callback=self.take_buffer)
+        self.known, self.own, self.file, self.buffers = known, own, file, buffers
         self.definitions = known.definitions
         self._by_value: ByValue | None = None
         self.dicts = sharing.dicts
@@ -326,7 +326,8 @@ class GroupPickler(pickle.Pickler):
         """The definitions that this pickle rebuilds by value."""
         return frozenset() if self._by_value is None else frozenset(self._by_value.marks)
 
-    def _buffer(self, buffer: pickle.PickleBuffer) -> bool:
+    def take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
+        """Take a buffer out of band; True: it is too small for that."""
         raw = buffer.raw()
         if raw.nbytes < IN_BAND_BYTES:
             return True

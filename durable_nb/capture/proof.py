@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.codec import Codec, Dumped, Failed
 
 __all__ = ["Claim", "Proofs"]
@@ -44,6 +45,7 @@ class Proofs:
         self._codec, self._resolve = codec, resolve
         self._types: weakref.WeakSet[type] = weakref.WeakSet()
         self._marks: set[str] = set()
+        self._kept: list[Any] = []  # filled in a child only
 
     def needed(self, dumped: Dumped) -> bool:
         """Tell whether a group holds anything that has not been proved yet."""
@@ -64,6 +66,7 @@ class Proofs:
     def _try(self, claim: Claim) -> Iterator[str | None]:
         """Yield first why a group does not load, then, if it does, how it differs."""
         dumped = claim.dumped
+        token = BORROWED.set(True)
         try:
             # The child has the live memory copy-on-write; without a child nothing may write to it.
             buffers = dumped.buffers if hasattr(os, "fork") else [b.toreadonly() for b in dumped.buffers]
@@ -71,7 +74,12 @@ class Proofs:
         except Failed as failure:
             yield f"it was stored but does not load: {failure.args[0]}"
             return
+        finally:
+            BORROWED.reset(token)
         yield None
+        if dumped.deep and hasattr(os, "fork"):
+            # To free some kinds of very deep objects overruns Python's own stack; the child ends without doing so.
+            self._kept.append(loaded)
         yield claim.differs(loaded) if dumped.size_bytes <= COMPARED_BYTES else None
 
     def _in_child(self, claims: Sequence[Claim]) -> list[str | None]:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from durable_nb.capture.borrowing import given
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.errors import DurableError
 from durable_nb.model import Group, GroupId, Manifest, Unsaved
@@ -109,7 +110,9 @@ class Staging:
             for name in group.deps:
                 self._resolve(name)
             data, buffers = self._read(group)
-            loaded = self._codec.load(data, buffers, self._resolve, codec=group.codec, afterwards=self._afterwards)
+            loaded = self._codec.load(
+                data, given(buffers), self._resolve, codec=group.codec, afterwards=self._afterwards
+            )
         except (Failed, DurableError) as failure:  # DurableError: a damaged or missing object of the store
             for name in held:
                 self.failed[name] = str(failure.args[0])

@@ -1,0 +1,25 @@
+"""Who owns the buffers that a load is given: the load, which may take them to pieces, or somebody else.
+
+Used by `codec`, `staging` and `proof`, and by rebuild functions that would copy a buffer for ownership's sake only.
+Changes nothing but what `given` is told to use up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+__all__ = ["BORROWED", "given"]
+
+# True while something is loaded on trial from live memory: nothing large is copied then.
+BORROWED: ContextVar[bool] = ContextVar("durable_nb_borrowed", default=False)
+
+
+def given(buffers: Sequence[Any]) -> Iterator[Any]:
+    """Yield buffers that are given away and let go of each, so that what copies one needs memory for one only."""
+    rest = list(reversed(buffers))
+    if isinstance(buffers, list):
+        buffers.clear()
+    while rest:
+        yield rest.pop()
