@@ -135,7 +135,9 @@ class Codec:
         return self._dump((name,), values, self._alone.get(name, Sharing()))
 
     def _dump(self, names: Iterable[str], values: Mapping[str, Any], sharing: Sharing) -> Dumped:
-        chosen = {name: values[name] for name in names}
+        # The very string that code has for the name: a class that holds its own name pickles to the same bytes
+        # whether the namespace's key came from a cell or from a checkpoint.
+        chosen = {sys.intern(name): values[name] for name in names}
         key = frozenset(chosen)
         pickler = self._pickler(key, sharing)
         token = SHARING.set(sharing)
