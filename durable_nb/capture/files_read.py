@@ -222,6 +222,7 @@ class Recording:
         self._listed: set[str] = set()
         self._written: set[str] = set()
         self._over: set[str] = set()
+        self._fresh: set[str] = set()
         self._removed: set[str] = set()
         self._unknown: set[str] = set()
         self._marks: tuple[FileMark, ...] = ()
@@ -240,7 +241,7 @@ class Recording:
     def touched(self) -> tuple[str, ...]:
         """What running the cell again would change: files that it wrote and left, and those that it removed."""
         left = {path for path in self._over if os.path.lexists(path) and not os.path.isdir(path)}
-        return tuple(sorted(left.union(self.removed)))
+        return tuple(sorted(left.union(set(self.removed) - self._fresh)))
 
     @property
     def removed(self) -> tuple[str, ...]:
@@ -287,6 +288,8 @@ class Recording:
         flags = flags if isinstance(flags, int) else 0
         keeps = bool(flags & os.O_RDWR) and not flags & os.O_TRUNC
         if writes(mode, flags):
+            if is_exclusive(mode, flags) or not os.path.lexists(found):
+                self._fresh.add(found)
             if not is_exclusive(mode, flags):
                 self._over.add(found)
             if found in self._read or (keeps and found not in self._written and os.path.isfile(found)):

@@ -124,8 +124,8 @@ class Session:
         if files:
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
             raise Refused(
-                f"the cell {maker.label} opens {files[0]}{more} for writing or removes it, and would do so again; {line} "
-                "runs it all the same"
+                f"the cell {maker.label} opens {files[0]}{more} for writing or removes it, and would do so again; "
+                f"{line} runs it all the same"
             )
 
     # --- with what? -----------------------------------------------------------------------------------------------
