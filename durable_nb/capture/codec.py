@@ -28,8 +28,9 @@ from durable_nb.capture.definitions import Definitions, shared_nans
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, quiet
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
+from durable_nb.capture.whole import missing_in
 
-__all__ = ["Codec", "Dumped", "Failed", "explain"]
+__all__ = ["Codec", "Dumped", "Failed", "Partly", "explain"]
 
 _C_LIMIT = 10_000  # levels of C recursion that fit the stack of a main thread
 _DEEP = 100  # from so many levels on a group is written by the loop, once it was too deep
@@ -49,6 +50,14 @@ class Failed(Exception):
     """A group could not be pickled or loaded; `args[0]` is the reason in plain words, `deep` tells of deep nesting."""
 
     deep = False
+
+
+class Partly(Failed):
+    """Some names of a group hold what could not be made again, with the reason; the others, `loaded`, are whole."""
+
+    def __init__(self, reason: str, loaded: Mapping[str, Any], lost: Mapping[str, str]) -> None:
+        super().__init__(reason)
+        self.loaded, self.lost = loaded, lost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,13 +248,16 @@ class Codec:
             raise
         except BaseException as error:
             # What failed may have stumbled over what could not be made again: that is the reason then.
-            lost = next((x.reason for x in current.lost if not x.settled), None) if current is not None else None
-            raise Failed(lost or explain(error)) from error
+            gone = next((x.reason for x in current.lost if not x.settled), None) if current is not None else None
+            raise Failed(gone or explain(error)) from error
         reason = current.reason()
-        if reason is not None:
+        lost = {n: why for n, v in loaded.items() if (why := missing_in(v, self.namespace))} if reason else {}
+        if reason is not None and (not lost or len(lost) == len(loaded)):
             raise Failed(reason)
         if afterwards is not None:
             afterwards.extend(current.afterwards)
+        if reason is not None:
+            raise Partly(reason, {n: v for n, v in loaded.items() if n not in lost}, lost)
         return loaded
 
 

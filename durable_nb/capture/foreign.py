@@ -7,7 +7,9 @@ Called by `rebuild` while a group loads. Bytecode of another version is never gi
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import io
+import marshal
 import opcode
 import re
 import struct
@@ -69,6 +71,7 @@ class Recorded:
     free: tuple[str, ...]
     flags: int
     positions: frozenset[tuple[int | None, ...]]
+    constants: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, code: types.CodeType) -> Recorded:
@@ -83,7 +86,23 @@ class Recorded:
             free=code.co_freevars,
             flags=code.co_flags,
             positions=_positions(code),
+            constants=frozenset(_constants(code.co_consts)),
         )
+
+
+def _constants(value: Any) -> Iterator[str]:
+    """Yield the numbers and texts that a function is made of, in words that no version of Python puts differently."""
+    if isinstance(value, types.CodeType):
+        yield from _constants(value.co_consts)
+    elif isinstance(value, Recorded):
+        yield from value.constants
+    elif isinstance(value, tuple | frozenset):
+        for item in value:
+            yield from _constants(item)
+    elif isinstance(value, str):
+        yield repr(inspect.cleandoc(value))  # since Python 3.13 documentation is stored without its indent
+    elif not isinstance(value, bool) and value is not None and value is not ...:
+        yield repr(value)
 
 
 def _counted(positional: int, keyword: int, flags: int) -> int:
@@ -132,10 +151,11 @@ class _Marshal:
             return {"F": False, "T": True, ".": ...}.get(kind)
         if kind == "i":
             return self._int()
-        if kind == "l":
-            return self._take(2 * abs(self._int()))
-        if kind in "gy":
-            return self._take(8 if kind == "g" else 16)
+        if kind in "lgy":
+            size = self._take(4) if kind == "l" else b""
+            digits = 2 * abs(int.from_bytes(size, "little", signed=True))
+            raw = size + self._take({"l": digits, "g": 8, "y": 16}[kind])
+            return marshal.loads(kind.encode() + raw)  # a number and nothing else
         if kind in "sutaA":
             raw = self._take(self._int())
             return raw if kind == "s" else raw.decode("utf-8", "surrogatepass")
@@ -153,7 +173,7 @@ class _Marshal:
 
     def _code(self) -> Recorded:
         positional, only, keyword, _, flags = (self._int() for _ in range(5))
-        code, _, names, local, kinds, _, _, qualname = (self.value() for _ in range(8))
+        code, consts, names, local, kinds, _, _, qualname = (self.value() for _ in range(8))
         line, table, _ = self._int(), self.value(), self.value()
         # A description of the positions only: instructions that do nothing, and are never run.
         bare = compile("0", "<positions>", "eval")
@@ -166,6 +186,7 @@ class _Marshal:
             free=tuple(name for name, kind in zip(local, kinds, strict=True) if kind & _FREE),
             flags=flags,
             positions=_positions(bare),
+            constants=frozenset(_constants(consts)),
         )
 
 
@@ -209,6 +230,8 @@ def in_file(filename: str, recorded: Recorded | None) -> types.CodeType:
     except (SyntaxError, ValueError, OSError) as error:
         raise NotFound(f"{filename} does not compile ({error})") from error
     found = [c for c in codes(module) if _plain(c.co_qualname) == recorded.qualname and _same_names(c, recorded)]
+    # The file may say something else by now: a function of the same name with another number in it is another one.
+    found = [c for c in found if Recorded.of(c).constants == recorded.constants]
     return _best(found, recorded, f"{filename} has no such function any more")
 
 

@@ -116,7 +116,7 @@ def _scratch(made: Any) -> type | None:
         return collections.namedtuple(
             made.__name__, made._fields, defaults=defaults, rename=True, module=made.__module__
         )
-    if vars(made).get("_is_protocol"):
+    if "_is_protocol" in vars(made):  # also of a class that derives from a protocol and is none
         return _protocol(made)
     return None
 

@@ -16,7 +16,6 @@ from durable_nb.capture.definitions import importable
 
 __all__ = ["describe", "of_notebook"]
 
-_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _HOOKS = ("__reduce_ex__", "__reduce__", "__getstate__", "__setstate__", "__getnewargs_ex__", "__getnewargs__")
 
 # The value without what the class itself says of it.
@@ -40,13 +39,13 @@ _CONTAINERS: Mapping[type, Callable[[Any], tuple[Any, ...]]] = {
 
 
 def _base(cls: type) -> type:
-    return next(base for base in cls.__mro__ if not base.__flags__ & _HEAP_TYPE)
+    return next((base for base in cls.__mro__ if base in _VALUES or base in _CONTAINERS), object)
 
 
 def of_notebook(cls: type) -> bool:
     """Tell whether objects of a type are described here: it has a plain base, and no name and no way of its own."""
     base = _base(cls)
-    if (base not in _VALUES and base not in _CONTAINERS) or cls is base or importable(cls):
+    if base is object or cls is base or importable(cls):
         return False
     return all(_native(cls, base, name) for name in _HOOKS)
 

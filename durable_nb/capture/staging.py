@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from durable_nb.capture.borrowing import given
-from durable_nb.capture.codec import Codec, Failed
+from durable_nb.capture.codec import Codec, Failed, Partly
 from durable_nb.errors import DurableError
 from durable_nb.model import Group, GroupId, Manifest, Unsaved
 
@@ -113,17 +113,22 @@ class Staging:
             loaded = self._codec.load(
                 data, given(buffers), self._resolve, codec=group.codec, afterwards=self._afterwards
             )
+        except Partly as part:
+            self.failed.update({name: part.lost[name] for name in held if name in part.lost})
+            self._take({name: part.loaded[name] for name in held if name in part.loaded})
         except (Failed, DurableError) as failure:  # DurableError: a damaged or missing object of the store
             for name in held:
                 self.failed[name] = str(failure.args[0])
         else:
-            found = {name: loaded[name] for name in held}
-            self.values.update(found)
-            if self._lend:
-                self._live.update((n, v) for n, v in found.items() if n.isidentifier())
-            self._progress = True
+            self._take({name: loaded[name] for name in held})
         finally:
             self._loading.discard(group_id)
+
+    def _take(self, found: Mapping[str, Any]) -> None:
+        self.values.update(found)
+        if self._lend:
+            self._live.update((n, v) for n, v in found.items() if n.isidentifier())
+        self._progress = True
 
     def _resolve(self, name: str) -> object:
         if name in self.values:

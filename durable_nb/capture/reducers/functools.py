@@ -57,6 +57,21 @@ def _key(key: Any) -> tuple[Any, ...]:
     return _make_key, (compare, *((key.obj,) if getattr(key, "obj", None) is not None else ()))
 
 
+def _make_dispatch_method() -> Any:
+    return functools.singledispatchmethod(_make_method)
+
+
+def _fill_dispatch_method(target: Any, state: dict[str, Any]) -> None:
+    vars(target).update(state)
+
+
+@promise("exact")
+def _dispatch_method(method: Any) -> tuple[Any, ...]:
+    # Versions of Python keep a cache of their own in it, which making one makes.
+    state = {name: value for name, value in vars(method).items() if name != "_method_cache"}
+    return _make_dispatch_method, (), state, None, None, _fill_dispatch_method
+
+
 def plugin() -> Plugin:
     """Return what methods and comparison keys need."""
-    return Plugin(exact={types.MethodType: _method, _KEY: _key})
+    return Plugin(exact={types.MethodType: _method, _KEY: _key, functools.singledispatchmethod: _dispatch_method})
