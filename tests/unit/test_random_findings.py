@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from durable_nb.testing.notebook import Notebook
 from durable_nb.testing.simfiles import SimFiles
 from durable_nb.testing.workbench import Workbench
 
@@ -36,3 +37,45 @@ def test_skipped_cell_uses_the_class_that_ran_again(made: str, right: str) -> No
     """A class cell that is not skipped defines the class anew; what a skipped cell made is of that class."""
     life = two_lives("x = 1", "class C:\n    def get(self): return 1\nraise ValueError('never skipped')", made)
     assert eval(right, life.namespace), made
+
+
+HASHED = """
+class K:
+    def __init__(self, v):
+        self.v, self.peers, self.last = v, {}, (v, 1)
+    def __hash__(self):
+        return hash((self.v, self.last))
+    def __eq__(self, other):
+        return self.v == other.v
+"""
+SLOTTED = HASHED.replace("    def __init__", "    __slots__ = ('v', 'peers', 'last')\n    def __init__", 1)
+
+
+@pytest.mark.parametrize("source", [HASHED, SLOTTED])
+@pytest.mark.parametrize(
+    ("linked", "right"),
+    [
+        ("k.peers[k] = j = [k]", "k.peers[k] is j and j[0] is k and list(k.peers) == [k]"),
+        ("k.peers = {k}; j = 0", "k in k.peers and len(k.peers) == 1"),
+        (
+            "j = K(2); k.peers[j] = 1; j.peers[k] = 2",
+            "k.peers[j] == 1 and j.peers[k] == 2 and next(iter(k.peers)) is j",
+        ),
+    ],
+)
+def test_key_of_a_dict_that_it_holds_itself(source: str, linked: str, right: str) -> None:
+    """An instance that hashes by its attributes comes back as a key of what it holds, its attributes in their order."""
+    notebook = Notebook()
+    notebook.run(source)
+    notebook.run(f"k = K('key')\n{linked}")
+    assert notebook.unsaved == {}
+    again = notebook.restored()
+    again.check(f"assert {right}\nassert list(getattr(k, '__dict__', 'vpl')) in (['v', 'peers', 'last'], list('vpl'))")
+
+
+def test_hashed_instance_keeps_a_shared_dict() -> None:
+    """A variable that is the `__dict__` of an instance with a hash stays that."""
+    notebook = Notebook()
+    notebook.run(HASHED)
+    notebook.run("k = K('key'); d = vars(k); k.peers[k] = k")
+    notebook.restored().check("assert vars(k) is d and d['peers'][k] is k")
