@@ -73,6 +73,9 @@ class Session:
             self._make(maker)
         except Refused as refused:
             self.done.append(Remade(label=maker.label, wanted=wanted, problem=str(refused)))
+        except Exception as error:  # a defect of ours or a full disk must not cost the restore; it is told, not hidden
+            problem = f"durable_nb failed at it ({type(error).__name__}: {error})"
+            self.done.append(Remade(label=maker.label, wanted=wanted, problem=problem))
 
     def _make(self, maker: Maker) -> Mapping[str, Any]:
         """Return what the cell bound when it ran again, by name; Refused if it does not run, or raises."""
@@ -181,13 +184,16 @@ class Session:
     def _may_lend(self, record: Record, base: Manifest, name: str) -> bool:
         """Is the live object what the cell read, joined as it was, and left as it was by the cell?"""
         head, capture = self.engine.head, self.engine.capture
-        group = base.groups[base.names[name].group_id].names
+        stored = base.groups[base.names[name].group_id]
+        group = [n for n in stored.names if n in base.names]
+        # An instance of a class that was defined anew since has to be one of the class of then.
         if head is None or any(
-            n in record.changed or n not in head.names or not capture.is_at(n, base.names[n].version) for n in group
+            n in record.changed or n not in head.names or not capture.is_at(n, base.names[n].version)
+            for n in (*group, *(d for d in stored.deps if d in base.names))
         ):
             return False
         together = head.names[name].group_id == base.names[name].group_id or len(group) == 1
-        return together or capture.same(base, self.engine.workflow.read_group, list(group)) is None
+        return together or capture.same(base, self.engine.workflow.read_group, group) is None
 
     def _unstored_input(self, maker: Maker, name: str, base: Manifest | None) -> Any:
         """Return the value of an input that no checkpoint held: the live one if it is that, else made again."""
