@@ -25,7 +25,7 @@ from durable_nb.capture.reducers._others import Offer, offers, outcome, over
 __all__ = ["SHARING", "Kept", "Plugin", "Promise", "Reducer", "Sharing", "Unstorable", "load", "promise", "troubles"]
 
 # What a file is about is spelt here and not read from the file, because reading it would import the file.
-ALWAYS = frozenset({"builtins", "threading", "io", "hashed", "windows"})
+ALWAYS = frozenset({"builtins", "threading", "io", "hashed"})
 
 
 class Unstorable(Exception):
