@@ -49,7 +49,9 @@ def _digest(data: bytes, buffers: Sequence[memoryview]) -> str:
 class Failed(Exception):
     """A group could not be pickled or loaded; `args[0]` is the reason in plain words, `deep` tells of deep nesting."""
 
-    deep = False
+    def __init__(self, reason: str, *, deep: bool = False) -> None:
+        super().__init__(reason)
+        self.deep = deep
 
 
 class Partly(Failed):
@@ -118,6 +120,12 @@ class Codec:
         known.modules = grouping.modules
         self._special, self._alone = grouping.special, grouping.alone
 
+    def release(self) -> None:
+        """Let go of every value: what the user deletes next must go at once, with its memory and its weak references."""
+        known = self._known
+        known.definitions, known.sharing, known.owned = Definitions({}), Sharing(), {}
+        self._alone = {}
+
     def refusal(self, obj: object) -> str | None:
         """Return why a reducer refuses this very object, whatever is inside it."""
         cls = type(obj)
@@ -149,7 +157,7 @@ class Codec:
         chosen = {sys.intern(name): values[name] for name in names}
         key = frozenset(chosen)
         pickler = self._pickler(key, sharing)
-        token = SHARING.set(sharing)
+        token = SHARING.set(replace(sharing, own=key))
         deep: DeepPickler | None = None
         try:
             data = None if key in self._deep else _shallow(pickler, chosen)
@@ -162,9 +170,7 @@ class Codec:
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a hook may raise anything; it costs this group and no other
-            failed = Failed(explain(error))
-            failed.deep = deep is not None
-            raise failed from error
+            raise Failed(explain(error), deep=deep is not None) from error
         finally:
             SHARING.reset(token)
         buffers = pickler.buffers

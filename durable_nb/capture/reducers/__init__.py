@@ -85,12 +85,14 @@ class Sharing:
     `memory` are the owners and address ranges that more than one object looks at; `objects` those owners among them
     that the namespace also reaches as objects; `members` are, by range, who else looks at its memory.
     `dicts` are the ids of dictionaries reached more than once: one of them may be the `__dict__` of an object.
+    `own` are the variables that are being dumped: what else is defined in the notebook is only referred to.
     """
 
     memory: frozenset[int | tuple[int, int]] = frozenset()
     objects: frozenset[int] = frozenset()
     members: Mapping[tuple[int, int], tuple[tuple[int, int, weakref.ref[Any]], ...]] = field(default_factory=dict)
     dicts: frozenset[int] = frozenset()
+    own: frozenset[str] = frozenset()
 
 
 # Set while a group is dumped: a reducer learns here whether the memory of its object is shared inside the namespace.

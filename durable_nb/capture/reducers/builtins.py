@@ -283,7 +283,7 @@ class _Answering(type):
 
 
 def _is_plain(base: type) -> bool:
-    return bool(base.__flags__ & 1 << 9) and not base.__dict__.get("__slots__") and base not in copyreg.dispatch_table
+    return bool(base.__flags__ & 1 << 9) and base not in copyreg.dispatch_table
 
 
 def _fill_answering(target: Any, state: dict[str, Any]) -> None:
@@ -294,12 +294,22 @@ def _share_answering(target: Any, state: dict[str, Any]) -> None:
     object.__setattr__(target, "__dict__", state)
 
 
+def _fill_slots(target: Any, state: tuple[dict[str, Any] | None, dict[str, Any]]) -> None:
+    if state[0]:
+        _fill_answering(target, state[0])
+    for name, value in state[1].items():
+        object.__setattr__(target, name, value)
+
+
 @promise("exact")
 def _answering(obj: Any) -> Any:
-    held = object.__getattribute__(obj, "__dict__")
+    reduced: Any = object.__reduce_ex__(obj, 2)
+    make, args, state, *_ = reduced
+    if isinstance(state, tuple):
+        return make, args, state, None, None, _fill_slots
     sharing = SHARING.get()
-    fill = _share_answering if sharing is not None and id(held) in sharing.dicts else _fill_answering
-    return copyreg.__newobj__, (type(obj),), held, None, None, fill  # type: ignore[attr-defined]
+    shared = sharing is not None and state is not None and id(state) in sharing.dicts
+    return make, args, state, None, None, _share_answering if shared else _fill_answering
 
 
 @promise("exact")
@@ -328,7 +338,6 @@ def plugin() -> Plugin:
         weakref.WeakMethod: _weak_method,
         weakref.ProxyType: _weak_proxy,
         weakref.CallableProxyType: _weak_proxy,
-        super: _refuse("a super() object; call super() again where it is needed"),
         weakref.WeakValueDictionary: _weak_dict,
         weakref.WeakKeyDictionary: _weak_dict,
         weakref.WeakSet: _weak_set,
