@@ -142,12 +142,13 @@ class ProcessState:
 
     def note_cell(self, tree: ast.Module, *, ran: bool = False) -> None:
         """Learn from a cell which modules it imports and which process state it talks about; `ran`: it is over."""
-        self._imports.note(tree)
-        self._environ.note(tree)
-        self._patches.note(tree, ran=ran)
-        self._registrations.note(tree)
-        self._connection.note(tree)
-        names = _mentioned(tree)
+        nodes = list(ast.walk(tree))
+        self._imports.note(nodes)
+        self._environ.note(nodes)
+        self._patches.note(nodes, ran=ran)
+        self._registrations.note(nodes)
+        self._connection.note(nodes)
+        names = _mentioned(nodes)
         for note in self._noting:
             note(names)
 
@@ -335,9 +336,8 @@ def _keys(slot: _Slot) -> Collection[str]:
     return slot.mark if isinstance(slot.mark, dict) else ()
 
 
-def _mentioned(tree: ast.Module) -> frozenset[str]:
+def _mentioned(nodes: Iterable[ast.AST]) -> frozenset[str]:
     """Return the names and attributes that a cell mentions."""
-    nodes = ast.walk(tree)
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Process state of plotly and altair: how charts are rendered, templates and themes, defaults.
+"""Process state of plotly, altair and bokeh: how charts are rendered, templates and themes, defaults.
 
 Used by `process_plots`. Nothing here imports a library: what is not in `sys.modules` has no state yet.
 """
@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from durable_nb.capture.process_held import Held, HeldTracker, mine
+from durable_nb.model import Json, Unsaved
 
-__all__ = ["AltairSettings", "PlotlySettings"]
+__all__ = ["AltairSettings", "BokehOutput", "PlotlySettings"]
 
 
 class PlotlySettings(HeldTracker):
@@ -128,3 +129,48 @@ class AltairSettings(HeldTracker):
             registry.register(name, None)
         else:
             registry.enable("default")
+
+
+class BokehOutput:
+    """Where bokeh shows its plots: in the notebook, into a file, or both; only the names are stored."""
+
+    name = "bokeh.output"
+    needs = "bokeh.io.state"
+
+    def mark(self) -> dict[str, Any]:
+        """Return what is switched on."""
+        state = sys.modules[self.needs].curstate()
+        found: dict[str, Any] = {}
+        if state.notebook:
+            found["notebook"] = state.notebook_type
+        if state.file is not None:
+            found["file"] = {
+                "filename": str(state.file.filename),
+                "title": state.file.title,
+                "mode": state.file.resources.mode,
+            }
+        return found
+
+    def base(self, mark: Any) -> Any:
+        """Return the untouched state: nothing is switched on."""
+        return {}
+
+    def dump(self, mark: Any) -> Json:
+        """Return all of it."""
+        return mark
+
+    def lost(self, mark: Any) -> list[Unsaved]:
+        """Return nothing: names are all there is."""
+        return []
+
+    def load(self, value: Any) -> list[Unsaved]:
+        """Switch on what was; the page has the scripts that the cell sent to it then."""
+        state = sys.modules[self.needs].curstate()
+        document = state.document
+        state.reset()
+        state.document = document
+        if "notebook" in value:
+            state.output_notebook(value["notebook"])
+        if "file" in value:
+            state.output_file(**value["file"])
+        return []

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from durable_nb.capture.process_held import HeldTracker, Lost, mine
+from durable_nb.capture.process_held import Held, HeldTracker, Lost, mine
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["Formatters", "SympyPrinting"]
@@ -55,7 +55,22 @@ class Formatters(HeldTracker):
     needs = "IPython.core.formatters"
     advice = "run the cell that registers it again"
 
+    def __init__(self, held: Held) -> None:
+        super().__init__(held)
+        self._seen: list[Any] = []
+        self._found: dict[str, Any] = {}
+
     def entries(self) -> Mapping[str, Any]:
+        seen: list[Any] = []
+        for formatter in _formatters().values():
+            for table in _TABLES:
+                held = getattr(formatter, table, {})
+                seen += (len(held), *held.values())
+        if seen != self._seen:
+            self._seen, self._found = seen, self._find()
+        return self._found
+
+    def _find(self) -> dict[str, Any]:
         # IPython moves an entry from one table to another when it first shows such a value.
         found: dict[str, Any] = {}
         for mime, table, key, function in _walk():
@@ -105,14 +120,14 @@ class SympyPrinting:
     name = "sympy.printing"
     needs = "sympy.interactive.printing"
 
-    def mark(self) -> dict[str, Any] | None:
-        """Return the arguments; None if it was never called."""
+    def mark(self) -> dict[str, Any]:
+        """Return the arguments; nothing if it was never called."""
         formatters = _formatters()
         if not formatters:
-            return None
+            return {}
         plain = formatters["text/plain"].type_printers.get(float)
         if getattr(plain, "__module__", None) != self.needs:
-            return None
+            return {}
         settings = sys.modules["sympy.printing.printer"].Printer._global_settings
         png, latex, svg = (
             _closure(formatters[mime].type_printers.get(list)) for mime in ("image/png", "text/latex", "image/svg+xml")
@@ -136,7 +151,7 @@ class SympyPrinting:
 
     def base(self, mark: Any) -> Any:
         """Return the untouched state: never called."""
-        return None
+        return {}
 
     def dump(self, mark: Any) -> Json:
         """Return the arguments."""
@@ -144,7 +159,7 @@ class SympyPrinting:
 
     def lost(self, mark: Any) -> list[Unsaved]:
         """Return the functions of the notebook that print in sympy's stead."""
-        if mark is None:
+        if not mark:
             return []
         formatters = _formatters()
         held = _closure(formatters["text/latex"].type_printers.get(list)).get("latex")
@@ -154,7 +169,7 @@ class SympyPrinting:
 
     def load(self, value: Any) -> list[Unsaved]:
         """Call `init_printing` with the arguments."""
-        if value is not None:
+        if value:
             sys.modules["sympy"].init_printing(**value)
         return []
 

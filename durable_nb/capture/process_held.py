@@ -7,6 +7,7 @@ by value, bound to the live namespace when it is made again; describing changes 
 from __future__ import annotations
 
 import base64
+import functools
 import hashlib
 import importlib
 import json
@@ -40,12 +41,12 @@ class Lost(Exception):
 
 def mine(obj: Any) -> bool:
     """Tell whether an object is of the notebook or of a local module: what libraries register they register again."""
-    if isinstance(obj, types.MethodType):
+    cls = type(obj)
+    if cls is types.MethodType:
         return mine(obj.__self__) or mine(obj.__func__)
-    inner = getattr(obj, "func", None) if type(obj).__name__ in ("partial", "partialmethod") else None
-    if inner is not None:
-        return mine(inner)
-    named = obj if isinstance(obj, type | types.FunctionType) else type(obj)
+    if cls is functools.partial:
+        return mine(obj.func)
+    named = obj if cls is types.FunctionType or isinstance(obj, type) else cls
     module = getattr(named, "__module__", None)
     return module == "__main__" or (isinstance(module, str) and is_local_module(module))
 

@@ -91,21 +91,26 @@ class Signals(HeldTracker):
 
     def __init__(self, held: Held) -> None:
         super().__init__(held)
-        self._signals = tuple(s for s in signal.valid_signals() if s != signal.SIGINT)
+        known = {s.value: s for s in signal.Signals}
+        self._signals = tuple(known[s] for s in signal.valid_signals() if s in known and s != signal.SIGINT)
         self._base: dict[Any, Any] = {s: signal.getsignal(s) for s in self._signals}
+        self._watched = False
+
+    def note(self, names: Set[str]) -> None:
+        """Learn whether cells set handlers; until one does, looking at all of them is not worth the time."""
+        self._watched = self._watched or "signal" in names
 
     def entries(self) -> Mapping[str, Any]:
+        if not self._watched:
+            return {}
         get, base = signal.getsignal, self._base
-        return {
-            signal.Signals(s).name: now
-            for s in self._signals
-            if (now := get(s)) is not base[s] and now is not None and s in signal.Signals.__members__.values()
-        }
+        return {s.name: now for s in self._signals if (now := get(s)) is not base[s] and now is not None}
 
     def describe(self, value: Any) -> Json:
         return ["plain", int(value)] if isinstance(value, int) else super().describe(value)
 
     def put(self, key: str, value: Any) -> None:
+        self._watched = True
         signal.signal(signal.Signals[key], signal.Handlers(value) if isinstance(value, int) else value)
 
     def drop(self, key: str) -> None:

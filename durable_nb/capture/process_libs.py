@@ -5,6 +5,7 @@ Used by `process`. Nothing here imports a library: what is not in `sys.modules` 
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import warnings
@@ -31,6 +32,7 @@ def library_trackers(held: Held, enable_backend: Callable[[str], None] | None) -
         SklearnConfig(),
         XarrayOptions(),
         ArrowSettings(),
+        TqdmPandas(),
         PrintOptions(held),
         ErrorState(held),
         TorchDefaults(),
@@ -270,6 +272,35 @@ class ArrowSettings(_Library):
         for name, wanted in value.items():
             argument = getattr(module, f"{wanted}_memory_pool")() if name == "set_memory_pool" else wanted
             getattr(module, name)(argument)
+        return []
+
+
+class TqdmPandas(_Library):
+    """Whether `tqdm.pandas()` gave pandas its `progress_apply`, by which kind of bar and with which options."""
+
+    name = "tqdm.pandas"
+    needs = "tqdm.std"
+
+    def mark(self) -> dict[str, Any]:
+        frame = getattr(sys.modules.get("pandas"), "DataFrame", None)
+        function: Any = getattr(frame, "progress_apply", None)
+        code = getattr(function, "__code__", None)
+        if code is None or function.__module__ != self.needs:
+            return {}
+        held = {n: c.cell_contents for n, c in zip(code.co_freevars, function.__closure__ or (), strict=True)}
+        bar, options = held.get("cls", sys.modules[self.needs].tqdm), held.get("tqdm_kwargs", {})
+        return {"bar": [bar.__module__, bar.__qualname__], "options": {k: v for k, v in options.items() if _plain(v)}}
+
+    def base(self, mark: Any) -> Any:
+        return {}
+
+    def dump(self, mark: Any) -> Json:
+        return mark
+
+    def load(self, value: Any) -> list[Unsaved]:
+        if value:
+            module, name = value["bar"]
+            getattr(importlib.import_module(module), name).pandas(**value["options"])
         return []
 
 

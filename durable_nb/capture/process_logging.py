@@ -30,8 +30,10 @@ class Logging:
         # The handlers themselves are kept, so that an id here cannot be that of a later handler.
         self._known = {id(h): h for logger in _loggers().values() for h in logger.handlers}
         self._users: dict[int, logging.Handler] = {}
-        self._base = {name: self._entry(logger) for name, logger in _loggers().items()}
+        self._codes: dict[int, tuple[Any, dict[str, Any], Json]] = {}
         self._mentioned = False
+        entries = {name: self._entry(logger) for name, logger in _loggers().items()}
+        self._base = {name: entry for name, entry in entries.items() if entry != _DEFAULT_LOGGER}
 
     def note(self, names: Set[str]) -> None:
         """Learn the names that a cell mentions: a library hangs handlers on its loggers without any cell saying so."""
@@ -44,6 +46,9 @@ class Logging:
     def mark(self) -> Any:
         changed = {}
         for name, logger in _loggers().items():
+            touched = logger.handlers or logger.filters or logger.level or logger.disabled or not logger.propagate
+            if not touched and name not in self._base:
+                continue  # as most loggers of libraries are
             entry = self._entry(logger)
             if entry != self._base.get(name, _DEFAULT_LOGGER):
                 changed[name] = entry
@@ -98,23 +103,37 @@ class Logging:
         own: tuple[Any, ...] = ()
         filters: tuple[Any, ...] = ()
         if logger.handlers:
-            own = tuple((h, self._handler_mark(h)) for h in logger.handlers if id(h) not in self._known)
+            # How a library formats on its own logger comes back with its import.
+            library = _library_logger(logger.name) and not self._mentioned
+            own = tuple(
+                (h, self._handler_mark(h, deep=not library or id(h) in self._users))
+                for h in logger.handlers
+                if id(h) not in self._known
+            )
         if logger.filters:
             filters = tuple((f, self._code(f)) for f in logger.filters)
         return (logger.level, logger.propagate, logger.disabled, own, filters)
 
     def _code(self, obj: Any) -> Json:
-        """Return a description of a filter or formatter, None if it has none."""
+        """Return a description of a handler, filter or formatter, None if it has none."""
+        state = dict(getattr(obj, "__dict__", {}))
+        known = self._codes.get(id(obj))
+        if known is not None and known[1] == state and not self._held.variable(obj):
+            return known[2]
         try:
-            return self._held.describe(obj)
+            code = self._held.describe(obj)
         except Lost:
             return None
+        if code[0] == "pickle" and not isinstance(obj, logging.Handler):
+            self._codes[id(obj)] = (obj, state, code)
+        return code
 
-    def _handler_mark(self, handler: logging.Handler) -> Any:
+    def _handler_mark(self, handler: logging.Handler, *, deep: bool = True) -> Any:
         """Return what the handler can be made of again, or None."""
         if isinstance(handler, logging.FileHandler):
             return None  # made again it would open its file, and empty it in mode "w"
-        if mine(handler) or self._variable(handler):
+        plain = type(handler) in (logging.NullHandler, logging.StreamHandler)
+        if not plain and (mine(handler) or self._variable(handler)):
             code = self._code(handler)
             return None if code is None else ("held", code)
         if type(handler) is logging.NullHandler:
@@ -126,6 +145,8 @@ class Logging:
         texts = _format(handler.formatter)
         more: tuple[Any, ...] = ()
         if texts is None or handler.filters:
+            if not deep:
+                return None
             filters = [self._code(f) for f in handler.filters]
             formatter = None if texts is not None else self._code(handler.formatter)
             if None in filters or (texts is None and formatter is None):

@@ -14,7 +14,7 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -41,9 +41,9 @@ class Imports:
         self._stored: dict[str, str] = {}
         self._foreign = _foreign_folders()
 
-    def note(self, tree: ast.Module) -> None:
+    def note(self, nodes: Iterable[ast.AST]) -> None:
         """Collect what a cell imports, wherever in it."""
-        for node in ast.walk(tree):
+        for node in nodes:
             self._noted.update(dict.fromkeys(_imported(node)))
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 self._bound.update({a.asname or a.name: (node.module, a.name) for a in node.names if a.name != "*"})
@@ -148,7 +148,13 @@ def _is_local(file: Any, foreign: tuple[str, ...]) -> bool:
 
 def is_local_module(name: str) -> bool:
     """Tell whether an imported module is a file that its user edits."""
-    return _is_local(getattr(sys.modules.get(name), "__file__", None), _foreign_folders())
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return isinstance(file, str) and _is_local_file(file)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_local_file(file: str) -> bool:
+    return _is_local(file, _foreign_folders())
 
 
 @functools.cache

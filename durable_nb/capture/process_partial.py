@@ -9,7 +9,7 @@ import ast
 import re
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from durable_nb.model import Unsaved
@@ -55,10 +55,10 @@ class DefaultConnection:
     def __init__(self) -> None:
         self._used = False
 
-    def note(self, tree: ast.Module) -> None:
+    def note(self, nodes: Iterable[ast.AST]) -> None:
         """Learn whether a cell changes anything there, by the words of its SQL and the functions it calls."""
         module = sys.modules.get("duckdb")
-        for node in ast.walk(tree):
+        for node in nodes:
             if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
                 continue
             called, owner = node.func.attr, node.func.value

@@ -13,7 +13,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +43,9 @@ class _Place:
     known: bool = False  # whether `before` was looked at before the cell ran
 
 
-def _targets(tree: ast.Module) -> Iterator[tuple[ast.expr, str]]:
+def _targets(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, str]]:
     """Yield (expression of the owner, attribute) of every attribute that a cell assigns or deletes."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del):
             yield node.value, node.attr
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) >= 2:
@@ -98,9 +98,9 @@ class Patches(HeldTracker):
         self._places: dict[str, _Place] = {}
         self._pending: list[tuple[ast.expr, str]] = []
 
-    def note(self, tree: ast.Module, *, ran: bool) -> None:
+    def note(self, nodes: Iterable[ast.AST], *, ran: bool) -> None:
         """Learn from a cell which attributes it sets, and what they are now unless it has run already."""
-        for node, attribute in _targets(tree):
+        for node, attribute in _targets(nodes):
             owner = _resolve(node, self.held.namespace)
             if owner is _ABSENT:
                 self._pending.append((node, attribute))
@@ -222,9 +222,9 @@ class Registrations(HeldTracker):
         self._owners: dict[int, Any] = {}
         self._pending: list[ast.expr] = []
 
-    def note(self, tree: ast.Module) -> None:
+    def note(self, nodes: Iterable[ast.AST]) -> None:
         """Learn whose `register` a cell mentions."""
-        self._pending += [n.value for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "register"]
+        self._pending += [n.value for n in nodes if isinstance(n, ast.Attribute) and n.attr == "register"]
 
     def entries(self) -> Mapping[str, Any]:
         pending, self._pending = self._pending, []

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from durable_nb.capture.process_charts import AltairSettings, PlotlySettings
+from durable_nb.capture.process_charts import AltairSettings, BokehOutput, PlotlySettings
 from durable_nb.capture.process_figures import Figures
 from durable_nb.capture.process_held import Held, HeldTracker, mine
 from durable_nb.capture.process_options import Library, Options
@@ -32,6 +32,7 @@ def plot_trackers(held: Held, enable_backend: Callable[[str], None] | None) -> t
         Figures(held),
         PlotlySettings(held),
         AltairSettings(held),
+        BokehOutput(),
     )
 
 

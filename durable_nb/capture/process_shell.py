@@ -34,12 +34,23 @@ class Magics(HeldTracker):
     needs = _NEEDS
     advice = "run the cell that registers it again"
 
+    def __init__(self, held: Held) -> None:
+        super().__init__(held)
+        self._seen: list[Any] = []
+        self._found: dict[str, Any] = {}
+
     def entries(self) -> Mapping[str, Any]:
         shell = _shell()
         if shell is None:
             return {}
-        found: dict[str, Any] = {}
         manager = shell.magics_manager
+        seen = [*manager.magics["line"].values(), *manager.magics["cell"].values(), *manager.registry.values()]
+        if seen != self._seen:
+            self._seen, self._found = seen, self._find(manager)
+        return self._found
+
+    def _find(self, manager: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
         own = {id(one): name for name, one in list(manager.registry.items()) if mine(one)}
         for kind, table in manager.magics.items():
             for name, function in list(table.items()):

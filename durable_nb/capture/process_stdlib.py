@@ -15,7 +15,7 @@ import random
 import re
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from durable_nb.capture.process_held import Held
@@ -286,9 +286,9 @@ class Environ:
         self._text = ""
         self._broad = False
 
-    def note(self, tree: ast.Module) -> None:
+    def note(self, nodes: Iterable[ast.AST]) -> None:
         """Remember the strings of a cell: a variable it sets is usually spelt there; if not, all it sets counts."""
-        nodes = list(ast.walk(tree))
+        nodes = list(nodes)
         strings = [n.value for n in nodes if isinstance(n, ast.Constant) and isinstance(n.value, str)]
         keywords = [n.arg for n in nodes if isinstance(n, ast.keyword) and n.arg]
         self._text = "\n".join([self._text, *strings, *keywords])

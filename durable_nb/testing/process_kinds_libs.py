@@ -155,6 +155,14 @@ LIBRARIES: tuple[Kind, ...] = (
     ),
     Kind(
         group=_D,
+        what="`progress_apply` of pandas (`tqdm.pandas()`)",
+        promise=RESTORED,
+        makes="import pandas as pd\nfrom tqdm.auto import tqdm\ntqdm.pandas(desc='rows', disable=True)",
+        holds="pd.DataFrame({'a': [1, 2]}).progress_apply(sum).tolist() == [3]",
+        needs=("pandas", "tqdm"),
+    ),
+    Kind(
+        group=_D,
         what="duckdb's default connection",
         promise=REPORTED,
         makes="import duckdb\nduckdb.sql('create table t as select 42 as a');",
@@ -238,6 +246,16 @@ LIBRARIES: tuple[Kind, ...] = (
         holds="(alt.renderers.active, alt.theme.active, alt.data_transformers.options) == "
         "('mimetype', 'dark', {'max_rows': None})",
         needs=("altair",),
+    ),
+    Kind(
+        group=_M,
+        what="bokeh: `output_notebook`, `output_file`",
+        promise=RESTORED,
+        makes="from bokeh.io import output_file, output_notebook\nfrom bokeh.io.state import curstate\n"
+        "output_notebook(hide_banner=True)\n"
+        "output_file('plot.html', title='Mine')",
+        holds="(curstate().notebook, curstate().file.filename, curstate().file.title) == (True, 'plot.html', 'Mine')",
+        needs=("bokeh",),
     ),
     Kind(
         group=_F,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,17 +35,22 @@ def _broken(lives: Lives, kinds: tuple[Kind, ...], *, made: bool) -> list[str]:
     return broken
 
 
-@pytest.fixture(params=["restore", "skips"])
-def environ(request: pytest.FixtureRequest) -> dict[str, str]:
-    """All comes back at the load, or cell by cell while Run All skips."""
-    mode = {"restore": "auto", "skips": "off"}[request.param]
-    return {"DURABLE_NB_ENV": "MY_FLAG,TZ", "DURABLE_NB_RESTORE": mode}
+def _lives() -> list[Any]:
+    """All comes back at the load, or cell by cell while Run All skips: that of heavy libraries in the nightly tests."""
+    heavy = {kind.group for kind in LIBRARIES}
+    modes = {group: [(), pytest.mark.nightly] if group in heavy else [(), ()] for group in GROUPS}
+    return [
+        pytest.param(group, mode, marks=mark, id=f"{group}-{mode}")
+        for group, marks in modes.items()
+        for mode, mark in zip(("auto", "off"), marks, strict=True)
+    ]
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("group", GROUPS)
-def test_every_kind_of_state_is_restored_or_reported(group: str, environ: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("group", "restore"), _lives())
+def test_every_kind_of_state_is_restored_or_reported(group: str, restore: str, tmp_path: Path) -> None:
     """After SIGKILL what is promised holds again, what is not is in `unsaved()` by name, and nothing else is."""
+    environ = {"DURABLE_NB_ENV": "MY_FLAG,TZ", "DURABLE_NB_RESTORE": restore}
     kinds = _there(tuple(kind for kind in KINDS if kind.group == group))
     named = sorted({name for kind in kinds for name in kind.reported})
     with Lives(tmp_path, environ=environ) as lives:
@@ -53,7 +59,7 @@ def test_every_kind_of_state_is_restored_or_reported(group: str, environ: dict[s
         assert [] == _broken(lives, kinds, made=True)
         assert named == lives.value(SAVED)
         lives.kill()
-        if environ["DURABLE_NB_RESTORE"] == "off":
+        if restore == "off":
             for kind in kinds:
                 lives.run(kind.makes)
             lives.run("pass")
@@ -67,3 +73,33 @@ def test_the_table_says_what_is_tested() -> None:
     begin, end = "<!-- table of kinds: begin -->\n\n", "\n<!-- table of kinds: end -->"
     assert text.partition(begin)[2].partition(end)[0] == document(KINDS)
     assert {kind.promise for kind in KINDS} == {RESTORED, REPORTED}
+
+
+_USUAL = (
+    "import numpy as np\nimport pandas as pd",
+    "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2]);",
+    "import os, sys, logging, warnings, random, json, time, asyncio, threading, signal\nnp.random.seed(1)",
+    "import sklearn, scipy.stats\nfrom sklearn.linear_model import LinearRegression",
+    "import torch\ntorch.manual_seed(1);",
+    "import polars as pl, pyarrow as pa",
+    "import seaborn as sns\nsns.set_theme()",
+    "import sympy, xarray",
+    "import plotly.express as px, plotly.io as pio",
+    "import altair as alt",
+    "import duckdb\nduckdb.sql('select 42 as a').fetchall()",
+    "import requests, IPython\nfrom IPython.display import display, HTML\ndisplay(HTML('<b>x</b>'))",
+    "pd.DataFrame({'a': [1.5]}).describe()",
+    "class Point:\n    dimension = 2\nPoint.dimension = 3\np = Point()\np.x = 1\nfig, ax = plt.subplots()\nax.mine = 1",
+)
+
+
+@pytest.mark.timeout(300)
+def test_a_usual_notebook_reports_nothing(tmp_path: Path) -> None:
+    """Importing and using libraries is nothing that gets lost: nothing is reported, before and after a loss."""
+    with Lives(tmp_path) as lives:
+        assert [] == lives.value(SAVED)
+        for cell in _USUAL:
+            lives.kernel.run(cell)  # a library that is not installed makes its cell fail, and nothing more
+            assert (cell, []) == (cell, lives.value(SAVED))
+        assert "not back" not in lives.kill()
+        assert [] == lives.value(SAVED)

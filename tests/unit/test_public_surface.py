@@ -135,6 +135,7 @@ def test_settings() -> None:
         "dir": "",
         "key_file": "",
         "workflow": "",
+        "env": "",
     }
     defaults = Settings()
     assert expected == {name: getattr(defaults, name) for name in Settings.__slots__}
