@@ -214,6 +214,29 @@ def _sequence(value: Any) -> Parts:
     return Parts((len(value),), [(("item", i), v) for i, v in enumerate(value)])
 
 
+def _view(value: memoryview) -> Parts:
+    try:
+        head = (value.format, value.shape, value.readonly, value.tobytes())
+    except ValueError:
+        return Parts(("released",))
+    return Parts(head, [("of", value.obj)])
+
+
+def _super(value: Any) -> Parts:
+    # Whatever a super() object is asked, it asks another one.
+    names = ("__thisclass__", "__self__", "__self_class__")
+    return Parts((), [(name, vars(super)[name].__get__(value)) for name in names])
+
+
+def _traceback(value: types.TracebackType) -> Parts:
+    places: list[Any] = []
+    at: types.TracebackType | None = value
+    while at is not None:
+        places += [at.tb_frame.f_code.co_filename, at.tb_frame.f_code.co_name, at.tb_lineno]
+        at = at.tb_next
+    return Parts(tuple(places), shared=False)
+
+
 _KINDS: Final[dict[type, Callable[[Any], Parts]]] = {
     list: _sequence,
     tuple: lambda v: Parts((len(v),), [(("item", i), c) for i, c in enumerate(v)], shared=False),
@@ -221,7 +244,9 @@ _KINDS: Final[dict[type, Callable[[Any], Parts]]] = {
     set: lambda v: Parts((len(v),), [("element", e) for e in v], unordered=True),
     frozenset: lambda v: Parts((len(v),), [("element", e) for e in v], shared=False, unordered=True),
     bytearray: lambda v: Parts((bytes(v),)),
-    memoryview: lambda v: Parts((v.format, v.shape, v.readonly, v.tobytes())),
+    memoryview: _view,
+    super: _super,
+    types.TracebackType: _traceback,
     slice: lambda v: Parts((), [("start", v.start), ("stop", v.stop), ("step", v.step)], shared=False),
     types.FunctionType: _function,
     types.CellType: _cell,
@@ -280,7 +305,7 @@ def _reduced(value: Any) -> Parts:
     except Exception as error:
         raise Incomparable(f"{type(error).__name__}: {error}") from error
     if isinstance(value, BaseException):
-        children += [("cause", value.__cause__), ("arguments", value.args)]
+        children += [("cause", value.__cause__), ("arguments", value.args), ("traceback", value.__traceback__)]
     module = str(kind.__module__)  # classes made at run time may have none
     if module.partition(".")[0] == "pandas" and type(state) is dict:
         # Filled on first use and set on shallow copies: neither is part of what the column holds.

@@ -39,14 +39,18 @@ class DeepPickler:
         # Ids of what was written and its number; the objects are kept so that ids of temporaries stay theirs.
         self._memo: dict[int, int] = {}
         self._kept: list[Any] = []
-        self._kinds: dict[type, Callable[[Any], _Steps]] = {
+
+    def dump(self, obj: Any) -> bytes:
+        """Return the pickle of an object; raises what its reducers raise."""
+        # Local, because methods of its own inside it would keep it, and all that it has seen, until a collection.
+        kinds: dict[type, Callable[[Any], _Steps]] = {
             dict: self._dict,
             list: self._list,
             tuple: self._tuple,
             set: self._set,
             frozenset: self._frozenset,
         }
-        self._leaves: dict[type, Callable[[Any], None]] = {
+        leaves: dict[type, Callable[[Any], None]] = {
             str: self._str,
             int: self._int,
             float: self._float,
@@ -56,12 +60,9 @@ class DeepPickler:
             bytearray: self._bytearray,
             pickle.PickleBuffer: self._buffer,
         }
-
-    def dump(self, obj: Any) -> bytes:
-        """Return the pickle of an object; raises what its reducers raise."""
         steps = [iter((obj,))]
         trail = self.trail
-        leaves, memo, kinds, write, words = self._leaves, self._memo, self._kinds, self._write, self._words
+        memo, write, words = self._memo, self._write, self._words
         get, again = _GET, pickle.LONG_BINGET
         while steps:
             for item in steps[-1]:

@@ -37,6 +37,7 @@ from durable_nb.capture.reducers import Plugin, Sharing
 __all__ = ["ATOMIC", "LARGE_BYTES", "Grouping", "is_atomic", "partition"]
 
 LARGE_BYTES = 1 << 16  # from this size on a shared string is stored once
+LARGE_ITEMS = 1000  # from this number of items on a shared tuple or frozen set is
 ATOMIC = frozenset({int, bool, type(None), float, str, bytes, complex, type(...), type(NotImplemented), range})
 
 # How the walk treats objects of a type.
@@ -70,6 +71,7 @@ _HOLLOW: tuple[type, ...] = (
     classmethod,
     property,
 )
+_COUNTED = (tuple, frozenset)
 # Values of these modules' own classes cannot change, and some are cached for the whole process.
 _IMMUTABLE_MODULES = frozenset({"_abc", "datetime", "decimal", "fractions", "pathlib", "re", "uuid", "zoneinfo"})
 _DTYPES = frozenset({"dtype", "ExtensionDtype"})
@@ -148,6 +150,14 @@ class _Kinds(dict[type, int]):
         if self.referents[cls] is not None or any(b in self.plugin.memory for b in cls.__mro__):
             return _OWN_WAY
         return _THROUGH if cls in _HOLLOW or cls.__module__ == "typing" else _LINK
+
+
+def _weak(obj: Any) -> Callable[[], Any]:
+    """Return a weak reference, of what allows none (a bytearray) a strong one, which lasts until the next look."""
+    try:
+        return weakref.ref(obj)
+    except TypeError:
+        return lambda: obj
 
 
 class _Walk:
@@ -272,6 +282,8 @@ class _Walk:
                 if id(obj) not in hollow:
                     hollow.add(id(obj))
                     follow(obj)
+                    if type(obj) in _COUNTED and len(obj) >= LARGE_ITEMS:
+                        self._first_seen(name, obj)
             elif kind == _DEFINITION:
                 if id(obj) not in self.boring:
                     self._definition(name, obj, frontier)
@@ -411,16 +423,16 @@ class _Walk:
 
     def _overlaps(
         self, shared: set[int | tuple[int, int]]
-    ) -> dict[tuple[int, int], tuple[tuple[int, int, weakref.ref[Any]], ...]]:
+    ) -> dict[tuple[int, int], tuple[tuple[int, int, Callable[[], Any]], ...]]:
         """Join names of overlapping ranges; add the ranges to `shared`, return who looks at each stretch of memory."""
-        members: dict[tuple[int, int], tuple[tuple[int, int, weakref.ref[Any]], ...]] = {}
+        members: dict[tuple[int, int], tuple[tuple[int, int, Callable[[], Any]], ...]] = {}
         cluster: list[tuple[int, int, str, Any]] = []
         end = 0
         for entry in [*sorted(self.ranges, key=lambda r: r[:2]), (sys.maxsize << 2, 0, "", None)]:
             if entry[0] >= end:
                 if len(cluster) > 1:
                     # Weak, because what was seen is remembered until the next look and must not keep objects alive.
-                    users = tuple((start, stop, weakref.ref(obj)) for start, stop, _, obj in cluster)
+                    users = tuple((start, stop, _weak(obj)) for start, stop, _, obj in cluster)
                     members.update(((start, stop), users) for start, stop, _ in users)
                 cluster = []
             elif cluster:

@@ -142,6 +142,7 @@ class NamespaceCapture:
         packed = self._packer.pack([*((n,) for n in atoms), *grouping.groups], names, look.known)
         captured = look.result(packed, {n: v for n, v in everything.items() if n in left})
         self._grouping = grouping.groups
+        self._codec.release()
         broken = [
             Unsaved(name=f"durable_nb.reducers[{library}]", path="", type="plug-in", reason=reason)
             for library, reason in troubles(sys.modules).items()

@@ -18,6 +18,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -300,13 +301,22 @@ def _constant(found: dict[int, tuple[str, str]]) -> Callable[[Any], Any]:
     return reduce
 
 
+def _take(buffers: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
+    raw = buffer.raw()
+    if raw.nbytes < IN_BAND_BYTES:
+        return True
+    buffers.append(raw)
+    return False
+
+
 class GroupPickler(pickle.Pickler):
     """The C pickler, asked for every object that is not a built-in value or container."""
 
     def __init__(
         self, known: Binding, sharing: Sharing, file: io.BytesIO, buffers: list[memoryview], *, own: frozenset[str]
     ) -> None:
-        super().__init__(file, 5, buffer_callback=self.take_buffer)
+        # Not a method of its own: with everything that it has seen it would wait for the garbage collector.
+        super().__init__(file, 5, buffer_callback=partial(_take, buffers))
         self.known, self.own, self.file, self.buffers = known, own, file, buffers
         self.definitions = known.definitions
         self._by_value: ByValue | None = None
@@ -328,11 +338,7 @@ class GroupPickler(pickle.Pickler):
 
     def take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
         """Take a buffer out of band; True: it is too small for that."""
-        raw = buffer.raw()
-        if raw.nbytes < IN_BAND_BYTES:
-            return True
-        self.buffers.append(raw)
-        return False
+        return _take(self.buffers, buffer)
 
     def reducer_override(self, obj: Any) -> Any:
         """Return how this object is stored, or NotImplemented for pickle's own way."""

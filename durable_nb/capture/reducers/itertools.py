@@ -1,0 +1,152 @@
+"""Iterators that pickle turns into others: over dictionaries, ordered ones, sets, and pairwise.
+
+Merged into the plug-in by `load`. An iterator over a dictionary goes on looking at that dictionary from where it was.
+"""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import sys
+import warnings
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from durable_nb.capture.reducers import Plugin, Reducer, Unstorable, promise
+
+LIBRARY = "itertools"
+
+_WAYS: dict[str, Callable[[Any], Iterable[Any]]] = {
+    "keys": lambda d: d.keys(),
+    "values": lambda d: d.values(),
+    "items": lambda d: d.items(),
+}
+_TURNS: tuple[Callable[[Any], Iterator[Any]], ...] = (iter, reversed)
+_TYPES: dict[type, tuple[str, bool]] = {
+    type(turn(way({}))): (name, turn is reversed) for name, way in _WAYS.items() for turn in _TURNS
+}
+_ORDERED: type = type(iter(OrderedDict[Any, Any]()))
+_DEQUES: dict[type, bool] = {type(turn(deque[Any]())): turn is reversed for turn in _TURNS}
+# From Python 3.12 on it keeps a pair to give out again.
+_SPARE = sum(held is not itertools.pairwise for held in gc.get_referents(itertools.pairwise([]))) - 1
+# Pickle warns of these from Python 3.12 on and refuses them from 3.14 on.
+_WARNED_OF: tuple[type, ...] = (
+    itertools.accumulate, itertools.chain, itertools.combinations, itertools.combinations_with_replacement,
+    itertools.compress, itertools.count, itertools.cycle, itertools.dropwhile, itertools.filterfalse,
+    itertools.groupby, itertools.islice, itertools.permutations, itertools.product, itertools.repeat,
+    itertools.starmap, itertools.takewhile, itertools.zip_longest, type(itertools.tee(())[0]),
+    type(next(itertools.groupby((1,)))[1]), getattr(itertools, "_tee_dataobject"),  # noqa: B009
+)  # fmt: skip
+
+
+def _make_dict_iterator(mapping: Any, kind: str, backwards: bool, left: int) -> Iterator[Any]:
+    """Return an iterator that has `left` items still to give."""
+    looked_at: Any = _WAYS[kind](mapping)
+    made: Iterator[Any] = reversed(looked_at) if backwards else iter(looked_at)
+    done = len(mapping) - left
+    if done < 0:
+        raise ValueError("an iterator over a dictionary that leads back to the iterator itself")
+    for _ in range(done):
+        next(made)
+    return made
+
+
+def _make_done(cls: type) -> Iterator[Any]:
+    """Return an iterator over a dictionary that has come to its end and let go of it."""
+    mapping: Any = OrderedDict() if cls is _ORDERED else {}
+    kind, backwards = _TYPES.get(cls, ("keys", False))
+    looked_at: Any = _WAYS[kind](mapping)
+    made: Iterator[Any] = reversed(looked_at) if backwards else iter(looked_at)
+    next(made, None)
+    return made
+
+
+def _left(iterator: Any) -> list[Any]:
+    try:
+        left: list[Any] = iterator.__reduce__()[1][0]
+    except RuntimeError:
+        raise Unstorable("an iterator over a dictionary whose keys have changed since; it could only fail") from None
+    return left
+
+
+def _is_tail(left: list[Any], everything: list[Any]) -> bool:
+    tail = everything[len(everything) - len(left) :]
+    return len(tail) == len(left) and all(a is b or _same_pair(a, b) for a, b in zip(left, tail, strict=True))
+
+
+def _same_pair(a: Any, b: Any) -> bool:
+    return type(a) is type(b) is tuple and len(a) == len(b) == 2 and a[0] is b[0] and a[1] is b[1]
+
+
+@promise("exact")
+def _dict_iterator(iterator: Any) -> tuple[Any, ...]:
+    cls = type(iterator)
+    held = [obj for obj in gc.get_referents(iterator) if isinstance(obj, dict)]
+    if not held:
+        return _make_done, (cls,)
+    mapping, left = held[0], _left(iterator)
+    # The type of one over an ordered dictionary does not say what it gives.
+    for kind, backwards in [_TYPES[cls]] if cls in _TYPES else _TYPES.values():
+        looked_at: Any = _WAYS[kind](mapping)
+        if _is_tail(left, list(reversed(looked_at) if backwards else looked_at)):
+            return _make_dict_iterator, (mapping, kind, backwards, len(left))
+    raise Unstorable("an iterator over a dictionary whose keys have changed since")
+
+
+def _make_set_iterator(left: list[Any]) -> Iterator[Any]:
+    return iter(left)
+
+
+@promise("equal", "goes on over the elements that are left, but no longer notices that the set changes")
+def _set_iterator(iterator: Any) -> tuple[Any, ...]:
+    try:
+        return _make_set_iterator, (iterator.__reduce__()[1][0],)
+    except RuntimeError:
+        raise Unstorable("an iterator over a set that has changed since; it could only fail") from None
+
+
+def _make_pairwise(inner: Any, *before: Any) -> Any:
+    """Return one that gives the same pairs; what it has taken from `inner` already is given to it again."""
+    return itertools.pairwise(itertools.chain(before, inner) if before else inner)
+
+
+@promise("equal", "what it has taken already is in front of the iterator it holds, in an itertools.chain")
+def _pairwise(pairs: Any) -> tuple[Any, ...]:
+    held = [obj for obj in gc.get_referents(pairs) if obj is not itertools.pairwise]
+    held = held[: len(held) - _SPARE]
+    return _make_pairwise, (*held[:2],) if held else (iter(()),)
+
+
+def _make_deque_iterator(items: Any, backwards: bool, done: int) -> Any:
+    made: Any = next(cls for cls, turned in _DEQUES.items() if turned == backwards)
+    return made(items, done)
+
+
+@promise("exact")
+def _deque_iterator(iterator: Any) -> tuple[Any, ...]:
+    items, done = iterator.__reduce__()[1]
+    return _make_deque_iterator, (items, _DEQUES[type(iterator)], done)
+
+
+def _fill_quietly(made: Any, state: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        made.__setstate__(state)
+
+
+@promise("exact")
+def _quietly(iterator: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        func, args, *state = iterator.__reduce_ex__(5)
+    return (func, args, *state, None, None, _fill_quietly) if state and state[0] is not None else (func, args)
+
+
+def plugin() -> Plugin:
+    """Return what iterators need."""
+    exact: dict[type, Reducer] = dict.fromkeys([*_TYPES, _ORDERED], _dict_iterator)
+    exact |= dict.fromkeys(_DEQUES, _deque_iterator)
+    if sys.version_info >= (3, 12):
+        exact |= dict.fromkeys(_WARNED_OF, _quietly)
+    return Plugin(exact={**exact, type(iter(set())): _set_iterator, itertools.pairwise: _pairwise})
