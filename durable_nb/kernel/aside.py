@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 
-from IPython.utils.capture import capture_output
-
 from durable_nb.errors import UsageError
+from durable_nb.kernel.outputs import muted
 
 __all__ = ["run_aside"]
 
@@ -30,7 +29,7 @@ def run_aside(shell: Any, source: str, leave_out: Collection[str]) -> BaseExcept
         code, filename = _compiled(shell, source, leave_out)
     except (SyntaxError, UsageError) as error:
         return error
-    with capture_output(), _without_new_figures():
+    with muted(shell), _without_new_figures():
         try:
             exec(code, shell.user_global_ns, shell.user_ns)
         except BaseException as raised:  # whatever it is, the engine records it and tells it

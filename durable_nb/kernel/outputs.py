@@ -15,14 +15,15 @@ import select
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from durable_nb.kernel.patches import Patches
 from durable_nb.model import Json, Output
 
-__all__ = ["LIMIT_BYTES", "OutputLog", "OutputRecorder", "outputs_from_json", "outputs_to_json", "replay"]
+__all__ = ["LIMIT_BYTES", "OutputLog", "OutputRecorder", "muted", "outputs_from_json", "outputs_to_json", "replay"]
 
 LIMIT_BYTES = 32 * 1024 * 1024
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -245,6 +246,46 @@ class OutputRecorder:
         self._patches.put(shell.displayhook, "write_format_data", resulted)
         self._patches.put(shell.displayhook, "finish_displayhook", quietly)
         self._patches.put(shell, "_showtraceback", failed)
+
+
+@contextmanager
+def muted(shell: Any) -> Iterator[None]:
+    """Until the block ends, let nothing that answers the cell that runs now reach the person.
+
+    The streams stay the objects that they are: what is made meanwhile (a log handler, say) may keep one.
+    """
+    streams, patches = (sys.stdout, sys.stderr), Patches()
+    session = getattr(shell.display_pub, "session", None)
+    if session is None:
+        for stream in streams:
+            if hasattr(stream, "__dict__"):
+                patches.put(stream, "write", lambda write: len)
+        for name in ("publish", "clear_output"):
+            patches.put(shell.display_pub, name, lambda call: lambda *args, **more: None)
+    else:
+        _flush(streams)
+        mine = _message_id(shell.display_pub.parent_header)
+        patches.put(session, "send", lambda send: _without_outputs(send, mine))
+    try:
+        yield
+    finally:
+        try:
+            _drain_file_descriptors(streams)
+            _flush(streams)
+        finally:
+            patches.undo()
+
+
+def _without_outputs(send: Any, mine: str) -> Any:
+    def sending(stream: Any, message: Any, content: Any = None, parent: Any = None, *args: Any, **more: Any) -> Any:
+        kind, header = message, parent
+        if isinstance(message, Mapping):
+            kind, header = message.get("msg_type"), message.get("parent_header")
+        if (kind in _KINDS or kind == "clear_output") and _message_id(header) == mine:
+            return None
+        return send(stream, message, content, parent, *args, **more)
+
+    return sending
 
 
 def replay(shell: Any, outputs: Sequence[Output]) -> None:

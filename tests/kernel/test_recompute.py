@@ -83,6 +83,24 @@ def test_run_all_after_it_runs_such_cells_and_skips_the_others(lives: Lives) -> 
         assert lives.value("[list(g), n, x]") == [[1, 2], 5, [5]]
 
 
+def test_nothing_of_such_a_run_is_shown(lives: Lives) -> None:
+    """Prints, displays, results, shell lines and figures stay away; streams that it keeps are the real ones."""
+    lives.run(
+        "import sys\n%matplotlib inline\nimport matplotlib.pyplot as plt\nfrom IPython.display import display",
+        f"%%durable shows {MARK}\nprint('loud')\nprint('loud', file=sys.stderr)\ndisplay('loud')\n!echo loud\n"
+        "plt.plot([1])\nlate = (print('late', file=s) for s in [sys.stdout])\n'loud'",
+    )
+    lives.kernel.sigkill()
+    lives.kernel = Kernel(lives.folder, environ={"DURABLE_NB_KEY_FILE": str(lives.folder / "key")})
+    reply = lives.kernel.run("%load_ext durable_nb")
+    assert "`late` is back" in said(reply)
+    assert "loud" not in str(reply.outputs)
+    assert "image/png" not in str(reply.outputs)
+    spoken = lives.run("list(late)")
+    assert ("late\n", "[None]") == (spoken.text(), spoken.result)
+    assert lives.value("plt.get_fignums()") == []
+
+
 def test_the_verb_makes_again_what_it_is_given(lives: Lives) -> None:
     """The verb is the permission: chains are told, errors leave everything as it is, the history says what ran."""
     lives.run("import sqlite3\nx = 1", "%%durable connect\nconn = sqlite3.connect(':memory:')\nkeep = [1]")
