@@ -31,7 +31,10 @@ _ATOM_DEFINITIONS: tuple[type, ...] = (types.FunctionType, LruCache, *TYPING)
 # Made anew by `type.__new__` or set in the skeleton; __slotnames__ is a cache that pickling itself leaves behind.
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 NO_MODULES: Mapping[int, types.ModuleType] = types.MappingProxyType({})
-_NOT_MEMBERS = frozenset({"__dict__", "__weakref__", "__module__", "_abc_impl", "__abstractmethods__", "__slotnames__"})
+_NOT_MEMBERS = frozenset(
+    {"__dict__", "__weakref__", "__module__", "_abc_impl", "__abstractmethods__", "__slotnames__"}
+    | {"__msgspec_cache__"}  # what msgspec works out of a class when it first meets one
+)
 
 
 def is_definition(obj: object) -> bool:
