@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -90,7 +89,7 @@ class Sharing:
 
     memory: frozenset[int | tuple[int, int]] = frozenset()
     objects: frozenset[int] = frozenset()
-    members: Mapping[tuple[int, int], tuple[tuple[int, int, weakref.ref[Any]], ...]] = field(default_factory=dict)
+    members: Mapping[tuple[int, int], tuple[tuple[int, int, Callable[[], Any]], ...]] = field(default_factory=dict)
     dicts: frozenset[int] = frozenset()
     own: frozenset[str] = frozenset()
 

@@ -5,11 +5,14 @@ Used by the files beside it while a group is dumped. Nothing live changes.
 
 from __future__ import annotations
 
+import array
 from typing import Any
 
 from durable_nb.capture.reducers import Sharing, Unstorable
 
-__all__ = ["chain", "in_order", "keeper"]
+__all__ = ["BUFFERS", "chain", "in_order", "keeper", "span"]
+
+BUFFERS = (bytes, bytearray, array.array)
 
 
 def chain(a: Any) -> tuple[Any, Any]:
@@ -42,8 +45,18 @@ def in_order(root: Any) -> Any:
     return made if made.flags.c_contiguous else None
 
 
+def span(buffer: Any) -> tuple[int, int] | None:
+    """Return where the bytes of a bytearray or the like are."""
+    import numpy as np
+
+    if not len(buffer):
+        return None
+    start = int(np.frombuffer(buffer, dtype=np.uint8).__array_interface__["data"][0])
+    return start, start + memoryview(buffer).nbytes
+
+
 def keeper(sharing: Sharing, where: Any) -> Any:
-    """Return the array or the tensor that all others in a stretch of memory are to look at, None if each may pickle.
+    """Return the array, tensor or buffer that all others in a stretch of memory look at, None if each may pickle.
 
     Raises `Unstorable` when what they look at belongs to none of them as a whole.
     """
@@ -51,6 +64,9 @@ def keeper(sharing: Sharing, where: Any) -> Any:
 
     members = sharing.members.get(where, ())
     users = [(start, stop, obj) for start, stop, ref in members if (obj := ref()) is not None]
+    owner = next((obj for start, stop, obj in users if isinstance(obj, BUFFERS)), None)
+    if owner is not None:
+        return owner if len(users) > 1 else None
     arrays = [(start, stop, *chain(obj)) for start, stop, obj in users if isinstance(obj, np.ndarray)]
     tensors = [user for user in users if hasattr(user[2], "untyped_storage")]
     # Columns of polars and buffers of Arrow do not write themselves: it matters only that they see what others write.
@@ -64,6 +80,9 @@ def keeper(sharing: Sharing, where: Any) -> Any:
     elif not arrays and not columns and len({tensor.untyped_storage()._cdata for _, _, tensor in tensors}) < 2:
         return None
     whole = min(start for start, *_ in users), max(stop for _, stop, _ in users)
+    below = next((below for *_, below in arrays if isinstance(below, BUFFERS)), None)
+    if below is not None:
+        return below
     for start, stop, root, below in arrays:
         owns = below is None or isinstance(root, np.memmap)
         if owns and (start, stop) == whole and in_order(root) is not None and not root.dtype.hasobject:

@@ -6,7 +6,6 @@ band; a memory-mapped file is stored as its path and is never copied into the st
 
 from __future__ import annotations
 
-import array
 import itertools
 import os
 import pickle
@@ -18,7 +17,7 @@ import numpy as np
 
 from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable, promise
-from durable_nb.capture.reducers._memory import chain, in_order, keeper
+from durable_nb.capture.reducers._memory import BUFFERS, chain, in_order, keeper, span
 from durable_nb.capture.reducers.builtins import _make_attribute
 
 LIBRARY = "numpy"
@@ -26,7 +25,6 @@ LIBRARY = "numpy"
 DIGEST_BYTES = 64 << 20
 _RAW = frozenset("?biufcmMSUV")  # kinds of dtypes whose items are nothing but their bytes
 _ADDRESSED = ("torch", "polars", "pyarrow")
-_BUFFERS = (bytes, bytearray, array.array)
 
 
 def _range(root: Any) -> tuple[int, int] | None:
@@ -43,7 +41,9 @@ def _memory(a: Any) -> int | tuple[int, int] | None:
     if below is None:
         # Others know addresses only, so beside them arrays are told apart by address too.
         return _range(root) if any(name in sys.modules for name in _ADDRESSED) else id(root)
-    return id(below) if type(below) in _BUFFERS else _range(root)
+    if type(below) in BUFFERS:
+        return _range(root) if "torch" in sys.modules and type(below) is not bytes else id(below)
+    return _range(root)
 
 
 def _is_shared(a: Any, sharing: Sharing | None) -> bool:
@@ -119,10 +119,10 @@ def _array(a: Any) -> Any:
         return _alone(a)
     root, below = chain(a)
     cls = None if type(a) is np.ndarray else type(a)
-    if type(below) in _BUFFERS:
-        start = int(np.frombuffer(below, dtype=np.uint8).__array_interface__["data"][0])
-        return _make_view, (below, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
-    kept = keeper(sharing, _memory(a))
+    kept = below if type(below) in BUFFERS else keeper(sharing, _memory(a))
+    if isinstance(kept, BUFFERS):
+        start, _ = span(kept) or (0, 0)
+        return _make_view, (kept, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
     if kept is not None and not isinstance(kept, np.ndarray):
         place = a.dtype, a.shape, _offset(a, kept.untyped_storage().data_ptr()), a.strides, a.flags.writeable, cls
         return _make_on_storage, (kept.untyped_storage(), *place)

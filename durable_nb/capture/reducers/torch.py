@@ -6,6 +6,7 @@ an offset, a shape and strides into it. Modules and optimizers are in `_torch_nn
 
 from __future__ import annotations
 
+import array
 import pickle
 import sys
 import warnings
@@ -15,7 +16,7 @@ from typing import Any
 
 from durable_nb.capture.reducers import SHARING, Plugin, promise
 from durable_nb.capture.reducers import _torch_nn as nn
-from durable_nb.capture.reducers._memory import in_order, keeper
+from durable_nb.capture.reducers._memory import BUFFERS, in_order, keeper, span
 
 LIBRARY = "torch"
 
@@ -39,6 +40,10 @@ def _make_storage(data: Any, size: int) -> Any:
 def _make_storage_in(owner: Any, offset: int, size: int) -> Any:
     """Return a storage on the memory of an array, or of another storage."""
     torch = _torch()
+    if isinstance(owner, BUFFERS):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.frombuffer(owner, dtype=torch.uint8, offset=offset, count=size).untyped_storage()
     if isinstance(owner, torch.UntypedStorage):
         flat = torch.empty(0, dtype=torch.uint8).set_(owner, offset, (size,), (1,)).numpy()
     else:
@@ -58,10 +63,16 @@ def _storage(storage: Any) -> Any:
         return _make_storage, (b"", 0)
     owner = _elsewhere(storage)
     if owner is not None:
-        base = owner.data_ptr() if isinstance(owner, torch.UntypedStorage) else owner.__array_interface__["data"][0]
-        return _make_storage_in, (owner, storage.data_ptr() - base, size)
+        return _make_storage_in, (owner, storage.data_ptr() - _address(owner), size)
     view = torch.empty(0, dtype=torch.uint8).set_(storage, 0, (size,), (1,))
     return _make_storage, (pickle.PickleBuffer(view.numpy()), size)
+
+
+def _address(owner: Any) -> int:
+    if isinstance(owner, BUFFERS):
+        start, _ = span(owner) or (0, 0)
+        return start
+    return int(owner.data_ptr() if hasattr(owner, "data_ptr") else owner.__array_interface__["data"][0])
 
 
 def _elsewhere(storage: Any) -> Any:
@@ -235,5 +246,6 @@ def plugin() -> Plugin:
         },
         subclasses=nn.subclasses(),
         referents={torch.Tensor: _referents, torch.Generator: _generator_referents, **nn.referents()},
-        memory={torch.Tensor: _memory},
+        # A tensor may lie on a bytearray, and knows only the address.
+        memory={torch.Tensor: _memory, bytearray: span, array.array: span},
     )
