@@ -41,6 +41,16 @@ def test_an_element_of_bs4_alone_brings_its_document() -> None:
     assert type(found.parent.parent) is bs4.BeautifulSoup
 
 
+def test_a_document_of_lxml_that_xml_cannot_say_is_reported() -> None:
+    """Whether a document can be read again is found out for each one, not once for their class."""
+    html = pytest.importorskip("lxml.html")
+    fine, odd = html.fromstring("<div><a href='1'>t</a></div>"), html.fromstring("<div @click='go'>t</div>")
+    found = _again(fine=fine, inner=fine[0])
+    assert (found["fine"], "1") == (found["inner"].getparent(), found["inner"].get("href"))
+    with pytest.raises(Failed, match="cannot be read again"):
+        _again(odd=odd)
+
+
 def test_a_reply_that_is_still_received_is_not_read_by_looking() -> None:
     """Describing it neither reads its content nor marks it as read."""
     requests = pytest.importorskip("requests")
