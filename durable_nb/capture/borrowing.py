@@ -1,7 +1,7 @@
-"""Who owns the buffers that a load is given: the load, which may take them to pieces, or somebody else.
+"""Whether what is loaded is there to stay, and who owns the buffers that a load is given.
 
-Used by `codec`, `staging` and `proof`, and by rebuild functions that would copy a buffer for ownership's sake only.
-Changes nothing but what `given` is told to use up.
+Used by `codec`, `staging` and `proof`, and by rebuild functions that would copy a buffer for ownership's sake only, or
+make what acts when it goes away. Changes nothing but what `given` is told to use up.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 __all__ = ["BORROWED", "given"]
 
-# True while something is loaded on trial from live memory: nothing large is copied then.
+# True while something is loaded on trial or to be compared: nothing large is copied then, and no weak reference calls.
 BORROWED: ContextVar[bool] = ContextVar("durable_nb_borrowed", default=False)
 
 

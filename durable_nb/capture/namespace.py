@@ -261,7 +261,12 @@ class NamespaceCapture:
 
     def same(self, manifest: Manifest, read_group: ReadGroup, names: Iterable[str]) -> str | None:
         """Return how the live values of `names` differ from the stored ones, aliases included; None: they do not."""
-        wanted = list(names)
+        try:
+            return self._difference(manifest, read_group, list(names))
+        finally:
+            self._codec.release()
+
+    def _difference(self, manifest: Manifest, read_group: ReadGroup, wanted: list[str]) -> str | None:
         live = self.names()
         for name in wanted:
             if name not in live:

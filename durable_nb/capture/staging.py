@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from durable_nb.capture.borrowing import given
+from durable_nb.capture.borrowing import BORROWED, given
 from durable_nb.capture.codec import Codec, Failed, Partly
 from durable_nb.errors import DurableError
 from durable_nb.model import Group, GroupId, Manifest, Unsaved
@@ -105,6 +105,8 @@ class Staging:
         # A group that came back from an earlier checkpoint may hold values of names that are others by now.
         held = [n for n in group.names if n in self._manifest.names and self._manifest.names[n].group_id == group_id]
         self._loading.add(group_id)
+        # What is loaded to be compared goes away again, and must not tell anybody when it does.
+        token = BORROWED.set(BORROWED.get() or not self._lend)
         try:
             # Needed groups first, so that loads do not nest deeper than needed.
             for name in group.deps:
@@ -122,6 +124,7 @@ class Staging:
         else:
             self._take({name: loaded[name] for name in held})
         finally:
+            BORROWED.reset(token)
             self._loading.discard(group_id)
 
     def _take(self, found: Mapping[str, Any]) -> None:

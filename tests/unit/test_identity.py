@@ -538,3 +538,18 @@ def test_what_is_deleted_goes_at_once(more: str) -> None:
         assert ref() is None
     finally:
         gc.enable()
+
+
+def test_comparing_calls_nobody() -> None:
+    """A stored value that is loaded only to be compared goes without telling the callbacks of its weak references."""
+    notebook = Notebook()
+    notebook.run(
+        "import weakref\nclass T: pass\ncalls = []\ndef call(_): calls.append(1)\nt = T()\nr = weakref.ref(t, call)"
+    )
+    head = notebook.head
+    assert head is not None
+    notebook.run("t.changed = True")
+    assert notebook.capture.same(head, notebook.read, ["t", "r"]) is not None
+    gc.collect()
+    assert [] == notebook["calls"]
+    notebook.check("del t\nassert calls == [1]")

@@ -19,6 +19,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.reducers import SHARING, Plugin, Unstorable, promise
 from durable_nb.capture.reducers._named import owner
 
@@ -56,7 +57,7 @@ def _proxy(proxy: Any) -> tuple[Any, ...]:
 
 
 def _make_ref(target: Any, callback: Any) -> Any:
-    return weakref.ref(target, callback)
+    return weakref.ref(target, None if BORROWED.get() else callback)
 
 
 class _Gone:
