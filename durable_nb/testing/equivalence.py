@@ -63,7 +63,8 @@ def difference(book: Book, nurseries: Sequence[Nursery], figures: Figures | None
 
 def _silently_gone(expected: Report, got: Report) -> list[str]:
     """Return the variables that are neither there nor reported."""
-    return sorted({*expected["names"]} - {*got["names"]} - {name for name, _ in got["missing"]} - {"__builtins__"})
+    names = {name for name in expected["names"] if not name.startswith("__")}
+    return sorted(names - {*got["names"]} - {name for name, _ in got["missing"]})
 
 
 def _line(pair: list[str]) -> tuple[str, str]:
