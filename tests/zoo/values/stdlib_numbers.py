@@ -134,8 +134,8 @@ dice
         cls="memoryview",
         make="memoryview(content)[1:]",
         check="x.tobytes() == b'bc' and x.obj is content",
-        keeps="reported",
-        note="its object comes back; take a view of it again",
+        keeps="exact",
+        note="still the memory of its object",
     ),
     Value(
         cls="_struct.Struct",
