@@ -133,6 +133,7 @@ class ProcessState:
         # What learns from the names that a cell mentions.
         noting = (*trackers, self._at_exit)
         own = (self._imports, self._patches, self._registrations)
+        self._making_way = [one.make_way for one in trackers if hasattr(one, "make_way")]
         self._noting = [one.note for one in noting if hasattr(one, "note") and one not in own]
         self._broken: dict[str, Unsaved] = {}
         self._carried: list[Unsaved] = []
@@ -151,10 +152,18 @@ class ProcessState:
         names = _mentioned(nodes)
         for note in self._noting:
             note(names)
+        if ran:
+            self._make_way()
+
+    def _make_way(self) -> None:
+        """Let what a restore hung up make way for what a cell that ran again has hung up anew."""
+        for make_way in self._making_way:
+            make_way()
 
     def capture(self) -> dict[str, Component]:
         """Return every component that differs from the untouched process, unchanged ones as the same objects."""
         components: dict[str, Component] = {}
+        self._make_way()
         for name, slot in self._slots.items():
             if self._ready(slot):
                 self._see(slot)

@@ -21,12 +21,13 @@ from typing import Any
 
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, importable
+from durable_nb.capture.foreign import codes
 from durable_nb.capture.groups import partition
 from durable_nb.capture.process_modules import is_local_module
 from durable_nb.capture.reducers import load
 from durable_nb.model import Json, Unsaved
 
-__all__ = ["HELD", "Held", "HeldTracker", "Lost", "canonical", "mine"]
+__all__ = ["HELD", "Held", "HeldTracker", "Lost", "canonical", "make_way", "mine", "wraps"]
 
 HELD = "durable_nb.held"  # the key beside plainly pickled options under which descriptions stand
 _SHELLS = re.compile(r"_+|_i+|_i?\d+|In|Out|_ih|_oh|_dh|exit|quit|open|get_ipython|__\w+__")
@@ -171,6 +172,43 @@ def _code(code: types.CodeType) -> Any:
     return (code.co_code.hex(), consts, code.co_names, code.co_varnames, code.co_freevars, code.co_flags)
 
 
+def wraps(obj: Any, before: Any) -> bool:
+    """Tell whether a function or object of the notebook passes on to what was in its place before.
+
+    Put back by itself it would pass on to itself as soon as the cell runs again that takes what is there and wraps it.
+    """
+    function = obj.__func__ if isinstance(obj, types.MethodType) else obj
+    if isinstance(function, types.FunctionType):
+        names = {n for code in (function.__code__, *codes(function.__code__)) for n in code.co_names}
+        held = [function.__globals__.get(name) for name in names]
+        held += [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
+        held += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    else:
+        held = list(getattr(obj, "__dict__", {}).values())
+    return any(one is before for one in held)
+
+
+def make_way(there: list[Any], restored: list[Any]) -> None:
+    """Take away from a list what a restore put there if a cell that ran again has put the same there anew."""
+    for old in list(restored):
+        place = next((i for i, one in enumerate(there) if one is old), None)
+        again = any(one is not old and mine(one) and _likeness(one) == _likeness(old) for one in there)
+        if place is None or again:
+            restored[:] = [one for one in restored if one is not old]
+        if place is not None and again:
+            del there[place]
+
+
+def _likeness(obj: Any) -> Any:
+    """Return what two objects have in common that the same cell made: the cell ran again, in another kernel."""
+    if isinstance(obj, types.MethodType):
+        return (_likeness(obj.__self__), obj.__name__)
+    if isinstance(obj, types.FunctionType):
+        nameless = obj.__name__ == "<lambda>"
+        return (obj.__qualname__, repr(_code(obj.__code__)) if nameless else "")
+    return type(obj).__qualname__
+
+
 def canonical(value: Json | bytes) -> bytes:
     """Return the bytes that a component's digest is of: objects by value count by what they do."""
     if isinstance(value, bytes):
@@ -217,6 +255,10 @@ class HeldTracker(ABC):
     def drop(self, key: str) -> None:
         """Make what the key says untouched again."""
 
+    def refusal(self, key: str, value: Any) -> str | None:
+        """Return why an entry is not to come back although it could, else None."""
+        return None
+
     def describe(self, value: Any) -> Json:
         """Return a description of one entry."""
         return self.held.describe(value)
@@ -235,6 +277,8 @@ class HeldTracker(ABC):
                 mark[key] = last[1]
                 continue
             try:
+                if (reason := self.refusal(key, value)) is not None:
+                    raise Lost(reason)
                 mark[key] = self.describe(value)
                 if self.fixed and mark[key][0] == "pickle":
                     self._last[key] = (value, mark[key])

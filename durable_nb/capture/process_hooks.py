@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Mapping, Set
 from typing import Any
 
-from durable_nb.capture.process_held import Held, HeldTracker, Lost, mine
+from durable_nb.capture.process_held import Held, HeldTracker, Lost, make_way, mine, wraps
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["AtExit", "hook_trackers"]
@@ -65,6 +65,9 @@ class Hooks(HeldTracker):
             found.pop("warnings.showwarning", None)
         return found
 
+    def refusal(self, key: str, value: Any) -> str | None:
+        return _WRAPS if wraps(value, self._base[key]) else None
+
     def describe(self, value: Any) -> Json:
         # What a standard stream is by now would pass for the console, wherever it leads.
         if any(value is stream for stream in (sys.stdout, sys.stderr, sys.stdin)):
@@ -82,6 +85,9 @@ class Hooks(HeldTracker):
 
     def unsaved(self, key: str, kind: str, reason: str) -> Unsaved:
         return Unsaved(name=key, path="", type=kind, reason=f"{reason}; {self.advice}")
+
+
+_WRAPS = "it passes on to what was there before, and would pass on to itself if its cell ran again"
 
 
 class Signals(HeldTracker):
@@ -106,6 +112,10 @@ class Signals(HeldTracker):
         get, base = signal.getsignal, self._base
         return {s.name: now for s in self._signals if (now := get(s)) is not base[s] and now is not None}
 
+    def refusal(self, key: str, value: Any) -> str | None:
+        before = self._base[signal.Signals[key]]
+        return _WRAPS if callable(before) and not isinstance(before, int) and wraps(value, before) else None
+
     def describe(self, value: Any) -> Json:
         return ["plain", int(value)] if isinstance(value, int) else super().describe(value)
 
@@ -124,10 +134,19 @@ class GcCallbacks(HeldTracker):
 
     name = "gc.callbacks"
 
+    def __init__(self, held: Held) -> None:
+        super().__init__(held)
+        self._restored: list[Any] = []
+
     def entries(self) -> Mapping[str, Any]:
         return {str(i): f for i, f in enumerate(f for f in gc.callbacks if mine(f))} if gc.callbacks else {}
 
+    def make_way(self) -> None:
+        """Take restored callbacks away that a cell has registered again."""
+        make_way(gc.callbacks, self._restored)
+
     def put(self, key: str, value: Any) -> None:
+        self._restored.append(value)
         if value not in gc.callbacks:
             gc.callbacks.append(value)
 
@@ -178,6 +197,9 @@ class Builtins(HeldTracker):
         if now == base:
             return {}
         return {n: v for n, v in list(now.items()) if v is not base.get(n, self) and n not in _CELLS}
+
+    def refusal(self, key: str, value: Any) -> str | None:
+        return _WRAPS if key in self._base and wraps(value, self._base[key]) else None
 
     def put(self, key: str, value: Any) -> None:
         setattr(builtins, key, value)

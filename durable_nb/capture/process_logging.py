@@ -31,6 +31,7 @@ class Logging:
         self._known = {id(h): h for logger in _loggers().values() for h in logger.handlers}
         self._users: dict[int, logging.Handler] = {}
         self._codes: dict[int, tuple[Any, dict[str, Any], Json]] = {}
+        self._restored: dict[str, list[logging.Handler]] = {}
         self._mentioned = False
         entries = {name: self._entry(logger) for name, logger in _loggers().items()}
         self._base = {name: entry for name, entry in entries.items() if entry != _DEFAULT_LOGGER}
@@ -38,6 +39,23 @@ class Logging:
     def note(self, names: Set[str]) -> None:
         """Learn the names that a cell mentions: a library hangs handlers on its loggers without any cell saying so."""
         self._mentioned = self._mentioned or not _SETTERS.isdisjoint(names)
+
+    def make_way(self) -> None:
+        """Take restored handlers away that a cell has added again: every line would appear twice."""
+        for name, restored in list(self._restored.items()):
+            logger = logging.getLogger(None if name == "root" else name)
+            for old in list(restored):
+                spec = self._spec(old)
+                if any(h is not old and h not in restored and self._spec(h) == spec for h in logger.handlers):
+                    logger.removeHandler(old)
+                    restored.remove(old)
+            if not restored:
+                del self._restored[name]
+
+    def _spec(self, handler: logging.Handler) -> Any:
+        mark = self._handler_mark(handler)
+        # Of two of the notebook's own class neither is at fault for what it holds by now.
+        return type(handler).__qualname__ if mark is None or mark[0] == "held" else mark
 
     def base(self, mark: Any) -> Any:
         """Return the first mark seen as the untouched one."""
@@ -165,6 +183,7 @@ class Logging:
         logger = logging.getLogger(None if name == "root" else name)
         logger.setLevel(level)
         logger.propagate, logger.disabled = propagate, disabled
+        self._restored.pop(name, None)
         for handler in list(logger.handlers):
             if id(handler) not in self._known and self._handler_mark(handler) is not None:
                 logger.removeHandler(handler)
@@ -176,7 +195,9 @@ class Logging:
                 if kind == "filters":
                     logger.addFilter(self._held.make(made))
                 else:
-                    logger.addHandler(self._handler(made))
+                    handler = self._handler(made)
+                    logger.addHandler(handler)
+                    self._restored.setdefault(name, []).append(handler)
             except Exception as error:  # classes of the notebook run here
                 path = f"getLogger({'' if name == 'root' else repr(name)}).{kind}"
                 reason = f"it could not be made again: {error}"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from durable_nb.capture.process_held import Held, HeldTracker, mine
+from durable_nb.capture.process_held import Held, HeldTracker, make_way, mine
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["ShellConfig", "shell_trackers"]
@@ -149,6 +149,17 @@ class Callbacks(HeldTracker):
     needs = _NEEDS
     advice = "run the cell that registers it again"
 
+    def __init__(self, held: Held) -> None:
+        super().__init__(held)
+        self._restored: dict[str, list[Any]] = {}
+
+    def make_way(self) -> None:
+        """Take restored callbacks and transformers away that a cell has registered again: they would work twice."""
+        if self._restored:
+            lists = self._lists()
+            for where, restored in self._restored.items():
+                make_way(lists[where], restored)
+
     def _lists(self) -> dict[str, list[Any]]:
         shell = _shell()
         if shell is None:
@@ -173,6 +184,7 @@ class Callbacks(HeldTracker):
         where, _, place = key.partition(" ")
         held = self._lists()[where]
         there = [i for i, one in enumerate(held) if mine(one)]
+        self._restored.setdefault(where, []).append(value)
         if int(place) < len(there):
             held[there[int(place)]] = value
         else:

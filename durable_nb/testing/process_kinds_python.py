@@ -196,6 +196,7 @@ PYTHON: tuple[Kind, ...] = (
         "threading.excepthook = on_thread\nsys.breakpointhook = on_thread",
         holds="sys.unraisablehook.__name__ == '<lambda>' and threading.excepthook is on_thread"
         " and sys.breakpointhook is on_thread",
+        note="here and wherever a function hangs: one that passes on to what was there before is reported by name",
     ),
     Kind(
         group=_P,

@@ -103,3 +103,40 @@ def test_a_usual_notebook_reports_nothing(tmp_path: Path) -> None:
             assert (cell, []) == (cell, lives.value(SAVED))
         assert "not back" not in lives.kill()
         assert [] == lives.value(SAVED)
+
+
+def test_what_a_cell_registers_again_after_a_restore_is_there_once(tmp_path: Path) -> None:
+    """Run All over cells that are not durable hangs up nothing twice beside what the restore has brought."""
+    cells = (
+        "import logging, gc, html\nlogger = logging.getLogger('app')\nlogger.addHandler(logging.StreamHandler())",
+        "log = []\ndef on_cell(*_):\n    log.append(1)\nget_ipython().events.register('post_run_cell', on_cell)",
+        "gc.callbacks.append(lambda phase, info: None)",
+        "get_ipython().input_transformers_post.append(lambda lines: lines)",
+    )
+    counts = (
+        "[len(logger.handlers), sum(f.__name__ == 'on_cell' for f in get_ipython().events.callbacks['post_run_cell']), "
+        "len([f for f in gc.callbacks if f.__module__ == '__main__']), "
+        "len([f for f in get_ipython().input_transformers_post if f.__module__ == '__main__'])]"
+    )
+    with Lives(tmp_path, durable=False) as lives:
+        lives.run(*cells, "%%durable\nx = 1")
+        assert [1, 1, 1, 1] == lives.value(counts)
+        lives.kill()
+        assert [1, 1, 1, 1] == lives.value(counts)
+        lives.run(*cells)
+        assert [1, 1, 1, 1] == lives.value(counts)
+
+
+def test_a_hook_that_wraps_the_one_before_is_reported_and_not_put_back(tmp_path: Path) -> None:
+    """Its cell takes what is there and wraps it: over a restored one that would wrap itself, without end."""
+    cell = (
+        "import logging\nprevious = logging.getLogRecordFactory()\ndef record(*args, **more):\n"
+        "    made = previous(*args, **more)\n    made.extra = 1\n    return made\nlogging.setLogRecordFactory(record)"
+    )
+    with Lives(tmp_path, durable=False) as lives:
+        lives.run(cell, "%%durable\nx = 1")
+        assert ["logging.setLogRecordFactory"] == lives.value(SAVED)
+        lives.kill()
+        assert ["logging.setLogRecordFactory"] == lives.value(SAVED)
+        lives.run(cell)
+        assert 1 == lives.value("logging.getLogger('x').makeRecord('x', 10, 'p', 1, 'hi', (), None).extra")
