@@ -27,6 +27,8 @@ _ALSO = {
     "call1": ("call1", "fn"),
     "dict": ("dict", "od", "dd"),
     "inst": ("inst", "key"),
+    # No instance that may be a key of what it holds: whose dict is a variable, too, is reported then.
+    "solid": ("inst",),
     "cls": ("cls", "keycls"),
     "arr": ("arr",),
 }
@@ -112,7 +114,9 @@ class _Writer:
                 candidates = self._candidates(word)
                 if not candidates:
                     # Under another name than the one that this statement will bind.
-                    made.append(self.statement(self.makers[word], [*choices[1:], choices[0] + 1]))
+                    made.append(
+                        self.statement(self.makers["inst" if word == "solid" else word], [*choices[1:], choices[0] + 1])
+                    )
                     candidates = self._candidates(word)
                 pick = choices[len(chosen) % len(choices)]
                 if slot == "m":

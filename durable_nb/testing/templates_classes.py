@@ -235,7 +235,7 @@ list     | $n = [$cls($any), $cls($atom)]
 -        | $inst.put($any)
 val      | $n = $inst.get()
 val      | $n = $inst.v
-dict     | $n = vars($inst)
+dict     | $n = vars($solid)
 -        | vars($inst)['w'] = $any
 -        | $cls.shared = $any
 -        | $cls.get = lambda self: $any
