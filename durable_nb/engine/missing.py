@@ -114,10 +114,12 @@ def _is_live(engine: Engine, name: str) -> bool:
     return int(name[4:-1]) in engine.shell.outs() if found else name in engine.shell.namespace
 
 
-def note_restored(engine: Engine, entries: Iterable[Unsaved]) -> None:
-    """Take note of which of these are variables that are not there now; what was known before is forgotten."""
+def note_restored(engine: Engine, entries: Iterable[Unsaved]) -> list[Unsaved]:
+    """Take note of which variables of these are not there now (what was known before is forgotten); return them all."""
     components = engine.process.names()
-    engine.absent = {u.name: u for u in entries if is_variable(u, components) and not _is_live(engine, u.name)}
+    variables = [u for u in entries if is_variable(u, components)]
+    engine.absent = {u.name: u for u in variables if not _is_live(engine, u.name)}
+    return variables
 
 
 def note_skipped(engine: Engine, record: Record, after: Manifest) -> None:

@@ -345,9 +345,9 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live
     engine.head = manifest
     engine.adopt(manifest, [n for n in staged.values if n in manifest.names and n not in mine])
     engine.attached_process = _live_digests(engine)
-    engine.process.carry(manifest.unsaved)
     engine.missing = (*manifest.unsaved, *staged.unsaved, *lost)
-    missing.note_restored(engine, engine.missing)
+    variables = missing.note_restored(engine, engine.missing)
+    engine.process.carry([u for u in manifest.unsaved if u not in variables])
     warnings = processes.version_warnings(engine, manifest)
     if engine.writable:
         done = engine.draft(
