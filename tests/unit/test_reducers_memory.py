@@ -63,6 +63,16 @@ def test_tensors_in_a_data_set_share_with_the_frame_that_holds_the_array() -> No
     found.check("array[0, 0] = 5\nassert (data[0][0][0].item(), frame.iloc[0, 0]) == (5, 5)")
 
 
+def test_tensor_on_a_bytearray_is_on_it_again() -> None:
+    """Beside an array on the same one."""
+    pytest.importorskip("torch")
+    found = _restored(
+        "import numpy as np, torch",
+        "b = bytearray(8)\nt, a = torch.frombuffer(b, dtype=torch.uint8, offset=4), np.frombuffer(b, 'u1')",
+    )
+    found.check("b[5] = 7\nassert (t[1].item(), a[5]) == (7, 7)")
+
+
 def test_tensor_on_a_memory_mapped_file_is_on_the_file_again(tmp_path: Path) -> None:
     """The file is not copied into the checkpoint."""
     pytest.importorskip("torch")

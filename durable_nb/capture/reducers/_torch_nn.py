@@ -9,6 +9,7 @@ import copyreg
 import functools
 import io
 import sys
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -97,7 +98,16 @@ def _optimizer(optimizer: Any) -> Any:
 
 def _make_scripted(data: bytes) -> Any:
     torch: Any = sys.modules["torch"]
-    return torch.jit.load(io.BytesIO(data), map_location="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # whoever scripts a module has been told that torch will drop this
+        return torch.jit.load(io.BytesIO(data), map_location="cpu")
+
+
+def _make_traced(cls: Any, attributes: dict[str, Any]) -> Any:
+    """Return a traced module, which is a shell around a scripted one."""
+    made = cls.__new__(cls)
+    made.__dict__.update(attributes)
+    return made
 
 
 def _fill_scripted(module: Any, tensors: Mapping[str, Any]) -> None:
@@ -112,9 +122,14 @@ def _fill_scripted(module: Any, tensors: Mapping[str, Any]) -> None:
 @promise("equal", "its code is loaded from the archive that torch.jit.save makes")
 def _scripted(module: Any) -> tuple[Any, ...]:
     torch = sys.modules["torch"]
+    attributes = dict(vars(module))
+    if "_actual_script_module" in attributes:
+        return _make_traced, (type(module), attributes)
     file = io.BytesIO()
     try:
-        torch.jit.save(module, file)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.jit.save(module, file)
     except RuntimeError as error:
         raise Unstorable(f"a scripted module that torch.jit.save refuses: {str(error).splitlines()[0]}") from None
     return _make_scripted, (file.getvalue(),), dict(_tensors(module)), None, None, _fill_scripted

@@ -15,19 +15,15 @@ from durable_nb.capture.reducers.builtins import _make_attribute
 
 LIBRARY = "sympy"
 
+_OFFERED = (
+    "sympy.core.cache.lazy_function.<locals>.LazyFunction",
+    "sympy.core.singleton.SingletonRegistry",
+    "sympy.assumptions.ask.AssumptionKeys",
+)
+
 
 def _make_field(cls: Any, prec: int) -> Any:
     return cls(prec=prec)
-
-
-@promise("exact")
-def _field(field: Any) -> Any:
-    # It holds a context of mpmath, whose number classes are made at run time.
-    domains = sys.modules["sympy.polys.domains"]
-    for name in ("RR", "CC"):
-        if getattr(domains, name, None) is field:
-            return _make_attribute, ("sympy.polys.domains", name)
-    return _make_field, (type(field), field.precision)
 
 
 def _make_finite(mod: Any, symmetric: bool) -> Any:
@@ -35,8 +31,15 @@ def _make_finite(mod: Any, symmetric: bool) -> Any:
 
 
 @promise("exact")
-def _finite(field: Any) -> Any:
-    return _make_finite, (int(field.mod), field.sym)
+def _domain(domain: Any) -> Any:
+    for name, value in list(vars(sys.modules["sympy.polys.domains"]).items()):
+        if value is domain:
+            return _make_attribute, ("sympy.polys.domains", name)
+    kind = type(domain).__name__
+    if kind in ("RealField", "ComplexField"):
+        # It holds a context of mpmath, whose number classes are made at run time.
+        return _make_field, (type(domain), domain.precision)
+    return (_make_finite, (int(domain.mod), domain.sym)) if kind == "FiniteField" else NotImplemented
 
 
 def _make_modular(mod: Any, symmetric: bool, value: Any) -> Any:
@@ -98,12 +101,10 @@ def plugin() -> Plugin:
         exact={sieve: _sieve},
         referents={sieve: _sieve_referents},
         subclasses=(
-            (named("sympy.polys.domains.realfield.RealField"), _field),
-            (named("sympy.polys.domains.complexfield.ComplexField"), _field),
-            (named("sympy.polys.domains.finitefield.FiniteField"), _finite),
+            (named("sympy.polys.domains.domain.Domain"), _domain),
             (named("sympy.polys.domains.modularinteger.ModularInteger"), _modular),
             (named("sympy.polys.polytools.Poly"), _poly),
             (named("sympy.polys.rings.PolyRing", "sympy.polys.fields.FracField"), _ring),
-            (named("sympy.core.cache.lazy_function.<locals>.LazyFunction"), _offered),
+            (named(*_OFFERED), _offered),
         ),
     )

@@ -182,7 +182,8 @@ VALUES = [
     Value(
         cls="numpy.memmap",
         make="np.lib.format.open_memmap('made.npy', mode='w+', dtype='f8', shape=(2, 2))",
-        check="x.tolist() == [[0, 0], [0, 0]] and x.filename.endswith('made.npy') and np.load('made.npy').shape == (2, 2)",
+        check="x.tolist() == [[0, 0], [0, 0]] and x.filename.endswith('made.npy')"
+        " and np.load('made.npy').shape == (2, 2)",
         keeps="exact",
         note="a .npy file",
     ),

@@ -79,7 +79,8 @@ VALUES = [
     ),
     Value(
         cls="pandas.DataFrame",
-        make="noted = pd.DataFrame({'a': [1]})\nnoted.attrs['from'] = {'file': 'x.csv'}\nnoted.flags.allows_duplicate_labels = False\n"
+        make="noted = pd.DataFrame({'a': [1]})\nnoted.attrs['from'] = {'file': 'x.csv'}\n"
+        "noted.flags.allows_duplicate_labels = False\n"
         "noted",
         check="x.attrs == {'from': {'file': 'x.csv'}} and not x.flags.allows_duplicate_labels",
         keeps="exact",
@@ -132,7 +133,8 @@ VALUES = [
         Value(
             cls=f"pandas.arrays.{cls}",
             make=f"pd.array({data}, dtype={dtype!r})",
-            check=f"type(x) is pd.arrays.{cls} and x.dtype == {dtype!r} and x.isna().tolist() == pd.isna({data}).tolist()"
+            check=f"type(x) is pd.arrays.{cls} and x.dtype == {dtype!r}"
+            f" and x.isna().tolist() == pd.isna({data}).tolist()"
             if cls != "SparseArray"
             else "x.dtype == 'Sparse[int64]' and x.to_dense().tolist() == [0, 0, 1] and x.fill_value == 0",
             keeps="exact",
@@ -142,7 +144,8 @@ VALUES = [
     Value(
         cls="pandas.Categorical",
         make="pd.Categorical(['b', 'a', None], categories=['a', 'b', 'c'], ordered=True)",
-        check="x.codes.tolist() == [1, 0, -1] and x.ordered and x.categories.tolist() == ['a', 'b', 'c'] and x.min() == 'a'",
+        check="x.codes.tolist() == [1, 0, -1] and x.ordered and x.categories.tolist() == ['a', 'b', 'c']"
+        " and x.min() == 'a'",
         keeps="exact",
     ),
     Value(
@@ -160,7 +163,8 @@ VALUES = [
     Value(
         cls="pandas.Timestamp",
         make="pd.Timestamp('2024-02-29 12:00', tz='Europe/Berlin')",
-        check="x.utcoffset().total_seconds() == 3600 and x.is_leap_year and x.unit == pd.Timestamp('2024-02-29 12:00').unit",
+        check="x.utcoffset().total_seconds() == 3600 and x.is_leap_year"
+        " and x.unit == pd.Timestamp('2024-02-29 12:00').unit",
         keeps="exact",
     ),
     Value(cls="pandas.Timedelta", make="pd.Timedelta('1 day 2 min')", check="x.components.minutes == 2", keeps="exact"),
@@ -231,7 +235,8 @@ VALUES = [
     ),
     Value(
         cls="pandas.io.formats.style.Styler",
-        make="limit = 2\nframe.style.format({'v': lambda v: f'<{v}>'}).map(lambda v: 'color: red' if v > limit else '', subset=['v'])"
+        make="limit = 2\nframe.style.format({'v': lambda v: f'<{v}>'}).map(lambda v: 'color: red'"
+        " if v > limit else '', subset=['v'])"
         ".set_caption('t')",
         check="x.data is frame and '<3.0>' in x.to_html() and 'color: red' in x.to_html() and 'caption' in x.to_html()",
         keeps="exact",

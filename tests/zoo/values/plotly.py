@@ -15,7 +15,8 @@ VALUES = [
     Value(
         cls="plotly.graph_objects.Figure",
         make="go.Figure(go.Scatter(x=[1, 2], y=[3, 4], name='a'), layout={'title': 't'})",
-        check="x.data[0].name == 'a' and list(x.data[0].y) == [3, 4] and x.layout.title.text == 't' and x.update_layout(height=99).layout.height == 99",
+        check="x.data[0].name == 'a' and list(x.data[0].y) == [3, 4] and x.layout.title.text == 't'"
+        " and x.update_layout(height=99).layout.height == 99",
         keeps="exact",
     ),
     Value(

@@ -42,7 +42,8 @@ VALUES = [
     Value(
         cls="polars.DataFrame",
         make="pl.DataFrame({'a': [1, None], 'b': [0.5, 1.5], 'c': ['x', 'y']}, schema_overrides={'a': pl.Int8})",
-        check="x.schema == {'a': pl.Int8, 'b': pl.Float64, 'c': pl.String} and x.rows() == [(1, 0.5, 'x'), (None, 1.5, 'y')]",
+        check="x.schema == {'a': pl.Int8, 'b': pl.Float64, 'c': pl.String}"
+        " and x.rows() == [(1, 0.5, 'x'), (None, 1.5, 'y')]",
         keeps="exact",
     ),
     Value(

@@ -47,7 +47,8 @@ VALUES = [
     Value(
         cls="pyarrow.Table",
         make="table.append_column('c', pa.array([0.5, 1.5, 2.5]))",
-        check="x.schema.metadata == {b'from': b'here'} and x['a'].to_pylist() == [1, 2, None] and x.column_names == ['a', 'b', 'c']",
+        check="x.schema.metadata == {b'from': b'here'} and x['a'].to_pylist() == [1, 2, None]"
+        " and x.column_names == ['a', 'b', 'c']",
         keeps="exact",
     ),
     Value(

@@ -62,7 +62,8 @@ VALUES = [
     ),
     Value(
         cls="scipy.stats.rv_continuous",
-        make="class Ramp(stats.rv_continuous):\n    def _pdf(self, x):\n        return 2 * x\n\nRamp(a=0, b=1, name='ramp')",
+        make="class Ramp(stats.rv_continuous):\n    def _pdf(self, x):\n        return 2 * x\n\n"
+        "Ramp(a=0, b=1, name='ramp')",
         check="type(x) is Ramp and abs(x.cdf(0.5) - 0.25) < 1e-9 and x.name == 'ramp'",
         keeps="exact",
         note="of a class of the notebook",

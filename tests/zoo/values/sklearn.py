@@ -137,7 +137,8 @@ VALUES = [
         cls="sklearn.model_selection.GridSearchCV",
         make="model_selection.GridSearchCV(tree.DecisionTreeClassifier(random_state=0), {'max_depth': [1, 2]}, cv=3,"
         " scoring=lambda m, a, b: m.score(a, b)).fit(X, y)",
-        check="x.best_params_['max_depth'] in (1, 2) and len(x.cv_results_['params']) == 2 and same('grid', x.predict(X))",
+        check="x.best_params_['max_depth'] in (1, 2) and len(x.cv_results_['params']) == 2"
+        " and same('grid', x.predict(X))",
         keeps="exact",
         note="with its results and a scorer of the notebook",
     ),

@@ -28,7 +28,8 @@ VALUES = [
     Value(
         cls="statsmodels.regression.linear_model.RegressionResultsWrapper",
         make="fit",
-        check="x.model is model and 0 < x.rsquared < 1 and x.predict({'b': [1.0]}).shape == (1,) and x.summary() is not None",
+        check="x.model is model and 0 < x.rsquared < 1 and x.predict({'b': [1.0]}).shape == (1,)"
+        " and x.summary() is not None",
         keeps="exact",
     ),
     Value(

@@ -73,7 +73,8 @@ VALUES = [
     ),
     Value(
         cls="torch.Tensor",
-        make="array = np.arange(4.0)\n{'tensor': torch.from_numpy(array), 'part': torch.from_numpy(array[1:]).view(3, 1)}",
+        make="array = np.arange(4.0)\n{'tensor': torch.from_numpy(array), "
+        "'part': torch.from_numpy(array[1:]).view(3, 1)}",
         check="array.__setitem__(slice(1, 2), 9) is None and x['tensor'].tolist() == [0, 9, 2, 3]"
         " and x['part'][0, 0].item() == 9",
         keeps="exact",
@@ -103,7 +104,8 @@ VALUES = [
     ),
     Value(
         cls="torch.Tensor",
-        make="hooked = torch.ones(2, requires_grad=True)\nhandle = hooked.register_hook(lambda g: g * 2)\n[hooked, handle]",
+        make="hooked = torch.ones(2, requires_grad=True)\nhandle = hooked.register_hook(lambda g: g * 2)\n"
+        "[hooked, handle]",
         check="[(x[0] * 1).sum().backward(), x[0].grad.tolist()][1] == [2, 2]"
         " and [x[1].remove(), len(x[0]._backward_hooks)][1] == 0",
         keeps="exact",
@@ -170,7 +172,8 @@ VALUES = [
         cls="torch.nn.Linear",
         make="seen_by_hook = []\nwatched = nn.Linear(3, 1)\n"
         "hook = watched.register_forward_hook(lambda m, i, o: seen_by_hook.append(1))\ndel hook\nwatched",
-        check="[seen_by_hook.clear(), x.register_forward_hook(lambda m, i, o: None), x(torch.ones(3)), len(x._forward_hooks),"
+        check="[seen_by_hook.clear(), x.register_forward_hook(lambda m, i, o: None), x(torch.ones(3)), "
+        "len(x._forward_hooks),"
         " len(seen_by_hook)][3:] in ([2, 1], [3, 1])",
         keeps="exact",
         note="with hooks, which new ones do not replace",
@@ -231,7 +234,8 @@ VALUES = [
     ),
     Value(
         cls="torch.optim.AdamW",
-        make="grown = nn.Linear(3, 3)\nadamw = torch.optim.AdamW([{'params': [grown.weight]}, {'params': [grown.bias], 'lr': 1}])\n"
+        make="grown = nn.Linear(3, 3)\nadamw = torch.optim.AdamW([{'params': [grown.weight]}, "
+        "{'params': [grown.bias], 'lr': 1}])\n"
         "adamw",
         check="[g['lr'] for g in x.param_groups] == [0.001, 1] and x.param_groups[1]['params'][0] is grown.bias",
         keeps="exact",
@@ -338,7 +342,8 @@ VALUES = [
     ),
     Value(
         cls="torch.jit.ScriptModule",
-        make="scripted = torch.jit.script(nn.Linear(3, 1))\nscripted_sgd = torch.optim.SGD(scripted.parameters(), lr=0.1)\n"
+        make="scripted = torch.jit.script(nn.Linear(3, 1))\n"
+        "scripted_sgd = torch.optim.SGD(scripted.parameters(), lr=0.1)\n"
         "scripted",
         check="'def forward' in x.code and scripted_sgd.param_groups[0]['params'][0].data_ptr() == x.weight.data_ptr()"
         " and moves(scripted_sgd, x)",

@@ -16,7 +16,8 @@ VALUES = [
     Value(
         cls="xarray.DataArray",
         make="array",
-        check="x.name == 'n' and x.attrs == {'units': 'm'} and x.dims == ('x', 'y') and x.sel(x=20).values.tolist() == [3, 4, 5]",
+        check="x.name == 'n' and x.attrs == {'units': 'm'} and x.dims == ('x', 'y')"
+        " and x.sel(x=20).values.tolist() == [3, 4, 5]",
         keeps="exact",
     ),
     Value(
@@ -29,7 +30,8 @@ VALUES = [
     Value(
         cls="xarray.Dataset",
         make="xr.Dataset({'n': array, 'm': ('y', [1, 2, 3])}, attrs={'made': 'here'})",
-        check="list(x.data_vars) == ['n', 'm'] and x.attrs == {'made': 'here'} and x.m.sum() == 6 and dict(x.sizes) == {'x': 2, 'y': 3}",
+        check="list(x.data_vars) == ['n', 'm'] and x.attrs == {'made': 'here'} and x.m.sum() == 6"
+        " and dict(x.sizes) == {'x': 2, 'y': 3}",
         keeps="exact",
     ),
     Value(

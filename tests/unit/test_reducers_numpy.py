@@ -1,0 +1,87 @@
+"""What numpy's own pickling loses: attributes of subclasses, positions, files that were mapped or opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from durable_nb.testing.notebook import Notebook
+
+np: Any = pytest.importorskip("numpy")
+
+
+def _lost(notebook: Notebook) -> dict[str, str]:
+    other = Notebook()
+    other.head, other.stored, other.cells = notebook.head, notebook.stored, 1000
+    return {unsaved.name: unsaved.reason for unsaved in other.restore().unsaved}
+
+
+@pytest.mark.parametrize("mode", ["r", "r+"])
+def test_memory_map_of_a_file_that_was_changed_is_told(tmp_path: Path, mode: str) -> None:
+    """The numbers of the checkpoint are gone: another content under the old name would be a silent loss."""
+    path = tmp_path / "a.bin"
+    path.write_bytes(bytes(32))
+    notebook = Notebook()
+    notebook.run(f"import numpy as np\nm = np.memmap({str(path)!r}, dtype='f8', mode={mode!r})")
+    assert {} == _lost(notebook)
+    path.write_bytes(bytes(31) + b"x")
+    assert ["m"] == list(_lost(notebook))
+    assert "changed" in _lost(notebook)["m"]
+    assert bytes(31) + b"x" == path.read_bytes()
+
+
+def test_archive_is_opened_again_by_path_only_when_it_is_what_it_was(tmp_path: Path) -> None:
+    """For reading, and only the very file."""
+    path = tmp_path / "a.npz"
+    np.savez(path, a=np.arange(3))
+    notebook = Notebook()
+    notebook.run(
+        f"import numpy as np\nz = np.load({str(path)!r})\nfile = open({str(path)!r}, 'rb')\nown = np.load(file)"
+    )
+    assert {"file", "own"} == set(notebook.unsaved)
+    other = Notebook()
+    other.head, other.stored = notebook.head, notebook.stored
+    other.restore()
+    other.check("assert z['a'].tolist() == [0, 1, 2]\nz.close()")
+    np.savez(path, a=np.arange(4))
+    assert ["z"] == list(_lost(notebook))
+    notebook.check("z.close(); file.close(); own.close()")
+
+
+def test_attributes_of_a_subclass_come_back_with_it_and_its_views() -> None:
+    """numpy leaves out what `__array_finalize__` keeps."""
+    notebook = Notebook()
+    notebook.run(
+        "import numpy as np\n"
+        "class Tagged(np.ndarray):\n"
+        "    def __array_finalize__(self, other):\n        self.tag = getattr(other, 'tag', None)\n"
+        "whole = np.zeros(4).view(Tagged)\nwhole.tag = note = ['m']\npart = whole[1:]\npart.tag = 'other'"
+    )
+    found = notebook.restored()
+    found.check("assert type(whole) is Tagged and whole.tag is note and part.tag == 'other'")
+    found.check("whole[1] = 5\nassert part[0] == 5")
+
+
+def test_masked_array_stays_on_the_memory_of_its_array() -> None:
+    """Mask and fill value are its own."""
+    notebook = Notebook()
+    notebook.run("import numpy as np\na = np.arange(3.0)\nm = np.ma.array(a, mask=[1, 0, 0], fill_value=-1)")
+    found = notebook.restored()
+    found.check("a[1] = 9\nassert m[1] == 9 and m.mask.tolist() == [True, False, False] and m.fill_value == -1")
+
+
+def test_broadcast_array_stays_narrow_and_read_only() -> None:
+    """A copy would be writable and as large as it looks."""
+    notebook = Notebook()
+    notebook.run("import numpy as np\nb = np.broadcast_to(np.arange(1000.0), (1000, 1000))")
+    assert sum(len(data) + sum(map(len, buffers)) for data, buffers in notebook.stored.values()) < 100_000
+    notebook.restored().check("assert b.strides == (0, 8) and not b.flags.writeable and b[7, 9] == 9")
+
+
+def test_flat_iterator_goes_on_where_it_was() -> None:
+    """Over the array in the other variable."""
+    notebook = Notebook()
+    notebook.run("import numpy as np\na = np.arange(4)\nwalk = a.flat\nnext(walk)")
+    notebook.restored().check("a[1] = 7\nassert next(walk) == 7")
