@@ -311,7 +311,12 @@ def _class(canon: Canon, cls: type, path: str) -> str:
 
 
 def _partial(canon: Canon, obj: functools.partial[Any], path: str) -> str:
-    parts = [(".func", obj.func), (".args", obj.args), (".keywords", obj.keywords), (".__dict__", vars(obj))]
+    func: Any = obj.func
+    args, keywords = obj.args, obj.keywords
+    while type(func) is functools.partial and not vars(func):
+        # Python itself merges a partial into the next, unless somebody had looked at its empty `__dict__`.
+        func, args, keywords = func.func, (*func.args, *args), {**func.keywords, **keywords}
+    parts = [(".func", func), (".args", args), (".keywords", keywords), (".__dict__", vars(obj) or None)]
     return f"{type(obj).__name__} {canon.parts(path, parts)}"
 
 
