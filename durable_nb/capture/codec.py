@@ -30,7 +30,7 @@ from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, de
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
 
-__all__ = ["Codec", "Dumped", "Failed", "Partly", "explain"]
+__all__ = ["Codec", "Dumped", "Failed", "Lost", "Partly", "explain"]
 
 _C_LIMIT = 10_000  # levels of C recursion that fit the stack of a main thread
 _DEEP = 100  # from so many levels on a group is written by the loop, once it was too deep
@@ -52,6 +52,10 @@ class Failed(Exception):
     def __init__(self, reason: str, *, deep: bool = False) -> None:
         super().__init__(reason)
         self.deep = deep
+
+
+class Lost(Failed):
+    """What is stored cannot be made again in this process, however often it is tried."""
 
 
 class Partly(Failed):
@@ -243,7 +247,7 @@ class Codec:
         """
         current: rebuild.Loading | None = None
         try:
-            with rebuild.loading(self.namespace, resolve) as current:
+            with rebuild.loading(self.namespace, _standing_in(resolve)) as current:
                 if codec == "dill":
                     import dill
 
@@ -255,16 +259,28 @@ class Codec:
         except BaseException as error:
             # What failed may have stumbled over what could not be made again: that is the reason then.
             gone = next((x.reason for x in current.lost if not x.settled), None) if current is not None else None
-            raise Failed(gone or explain(error)) from error
+            raise (Lost(gone) if gone else Failed(explain(error))) from error
         reason = current.reason()
         lost = {n: why for n, v in loaded.items() if (why := missing_in(v, self.namespace))} if reason else {}
         if reason is not None and (not lost or len(lost) == len(loaded)):
-            raise Failed(reason)
+            raise Lost(reason)
         if afterwards is not None:
             afterwards.extend(current.afterwards)
         if reason is not None:
             raise Partly(reason, {n: v for n, v in loaded.items() if n not in lost}, lost)
         return loaded
+
+
+def _standing_in(resolve: Callable[[str], object]) -> Callable[[str], object]:
+    """Return a resolver that gives a stand-in for a name that did not load, so that its neighbours can."""
+
+    def found(name: str) -> object:
+        try:
+            return resolve(name)
+        except Failed as failure:
+            return rebuild.stand_in(str(failure.args[0]))
+
+    return found
 
 
 @contextmanager

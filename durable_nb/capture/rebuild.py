@@ -27,7 +27,7 @@ from typing import Any
 from durable_nb.capture import foreign, generated
 from durable_nb.capture.foreign import Lost, NotFound
 
-__all__ = ["Loading", "loading", "missing_of_library", "resolve", "when_live"]
+__all__ = ["Loading", "loading", "missing_of_library", "resolve", "stand_in", "when_live"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,6 +296,11 @@ def _make_unwrapped(module: str, qualname: str) -> object:
         if found is None:
             return missing_of_library(module, qualname)
     return found
+
+
+def stand_in(reason: str) -> object:
+    """Return what stands for a definition that did not load."""
+    return _lost(reason)
 
 
 def missing_of_library(module: str, name: str) -> Lost:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from durable_nb.capture.borrowing import BORROWED, given
-from durable_nb.capture.codec import Codec, Failed, Partly
+from durable_nb.capture.codec import Codec, Failed, Lost, Partly
 from durable_nb.errors import DurableError
 from durable_nb.model import Group, GroupId, Manifest, Unsaved
 
@@ -57,6 +57,7 @@ class Staging:
         self.reused: dict[str, Any] = {}
         self.failed: dict[str, str] = {}
         self._loading: set[GroupId] = set()
+        self._final: set[str] = set()  # what another try would not bring back, while its neighbours are there
         self._afterwards: list[Callable[[], None]] = []
 
     def stage(self, names: Iterable[str]) -> Staged:
@@ -67,7 +68,8 @@ class Staging:
             # A hook that runs while its object loads may use a variable that was loaded only later: try again.
             while self.failed and self._progress:
                 self._progress = False
-                again, self.failed = list(self.failed), {}
+                again = [name for name in self.failed if name not in self._final]
+                self.failed = {name: self.failed[name] for name in self._final}
                 self._load_all(again)
         unsaved = tuple(self._unsaved(name, reason) for name, reason in self.failed.items())
         return Staged(
@@ -110,17 +112,26 @@ class Staging:
         try:
             # Needed groups first, so that loads do not nest deeper than needed.
             for name in group.deps:
-                self._resolve(name)
+                try:
+                    self._resolve(name)
+                except Failed:
+                    # A definition that is lost for good costs the names that lead to it, and not all of the group.
+                    if name not in self._final:
+                        raise
             data, buffers = self._read(group)
             loaded = self._codec.load(
                 data, given(buffers), self._resolve, codec=group.codec, afterwards=self._afterwards
             )
         except Partly as part:
-            self.failed.update({name: part.lost[name] for name in held if name in part.lost})
+            gone = {name: part.lost[name] for name in held if name in part.lost}
+            self.failed.update(gone)
+            self._final.update(gone)
             self._take({name: part.loaded[name] for name in held if name in part.loaded})
         except (Failed, DurableError) as failure:  # DurableError: a damaged or missing object of the store
             for name in held:
                 self.failed[name] = str(failure.args[0])
+            if isinstance(failure, Lost):
+                self._final.update(held)
         else:
             self._take({name: loaded[name] for name in held})
         finally:

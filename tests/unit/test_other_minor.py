@@ -346,3 +346,32 @@ def test_numbers_texts_and_containers_in_code_are_read_over() -> None:
     blob = marshal.dumps(code, 2)
     assert foreign.Recorded.of(code) == foreign.read_code(blob)
     assert {None} == {foreign.read_code(blob[:size]) for size in range(len(blob))}
+
+
+def test_a_lost_definition_costs_the_names_that_hold_it_and_not_its_whole_group(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of names that share an object, those that do not lead to what is lost come back, and the restore ends."""
+    first = stored(
+        monkeypatch,
+        "shared = [1]\nexec('def hidden(x): return x')\nholds = [shared, hidden]\nplain = {'k': shared}",
+    )
+    assert 1 == len({v.group_id for n, v in first.head.names.items() if n in ("holds", "plain", "shared")})
+    other = Notebook()
+    other.head, other.stored, other.cells = first.head, first.stored, 1000
+    assert {"hidden", "holds"} == {u.name for u in other.restore().unsaved}
+    assert other["plain"]["k"] is other["shared"]
+
+
+def test_a_function_of_a_file_that_says_something_else_by_now_is_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """One number that is another one in the file makes another function: it is not put in the place of the old one."""
+    script = tmp_path / "script.py"
+    script.write_text("def rate(x):\n    return x * 2\ndef same(x):\n    return x * 3\n")
+    first = stored(monkeypatch, f"exec(compile(open({str(script)!r}).read(), {str(script)!r}, 'exec'))")
+    script.write_text("def rate(x):\n    return x * 5\ndef same(x):\n    return x * 3\n")
+    other = Notebook()
+    other.head, other.stored, other.cells = first.head, first.stored, 1000
+    assert ["rate"] == [u.name for u in other.restore().unsaved]
+    assert 6 == other["same"](2)
