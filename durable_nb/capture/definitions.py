@@ -164,6 +164,10 @@ def parts(obj: Any) -> list[Any]:
         return [vars(obj)["__wrapped__"], vars(obj)]
     if isinstance(obj, type):
         held = [v for k, v in vars(obj).items() if k not in _NOT_MEMBERS]
+        if isinstance(obj, enum.EnumMeta):
+            # The walk takes a member for its class; what hangs on the members is the class's to hold.
+            members: Mapping[str, Any] = obj.__members__
+            held += [vars(member) for member in members.values()]
         return [type(obj), *obj.__bases__, *held]
     return [v for v in vars(obj).values()] if hasattr(obj, "__dict__") else []
 

@@ -79,3 +79,21 @@ def test_hashed_instance_keeps_a_shared_dict() -> None:
     notebook.run(HASHED)
     notebook.run("k = K('key'); d = vars(k); k.peers[k] = k")
     notebook.restored().check("assert vars(k) is d and d['peers'][k] is k")
+
+
+@pytest.mark.parametrize("base", ["enum.Enum", "enum.Flag"])
+def test_what_hangs_on_an_enum_member_stays_shared(base: str) -> None:
+    """A list and a view that hang on members of an enum stay those of the variables."""
+    notebook = Notebook()
+    notebook.run(f"import enum, numpy as np\nclass E({base}):\n    X = 1\n    Y = 2")
+    notebook.run("a = [1]; b = np.arange(4.0)\nE.X.tag = a; E.Y.view = b[1:]")
+    notebook.run("a.append(2)")
+    notebook.restored().check("assert E.X.tag is a and a == [1, 2] and np.shares_memory(E.Y.view, b)")
+    assert notebook.unsaved == {}
+
+
+def test_a_value_of_an_enum_is_the_variable() -> None:
+    """The list that is a member's value stays the variable it was taken from."""
+    notebook = Notebook()
+    notebook.run("import enum\na = [1]\nclass E(enum.Enum):\n    X = a")
+    notebook.restored().check("assert E.X.value is a and E([1]) is E.X")
