@@ -214,8 +214,8 @@ class Builtins(HeldTracker):
         return Unsaved(name=f"builtins.{key}", path="", type=kind, reason=f"{reason}; {self.advice}")
 
 
-# What `gettext` or the kernel sets there while a cell runs.
-_CELLS = frozenset({"_", "input"})
+# What `gettext` sets there, and what the kernel and IPython put there or take away only while a cell runs.
+_CELLS = frozenset({"_", "input", "exit", "quit", "display", "get_ipython", "__IPYTHON__"})
 
 
 class Policy(HeldTracker):

@@ -38,6 +38,9 @@ class Magics(HeldTracker):
         super().__init__(held)
         self._seen: list[Any] = []
         self._found: dict[str, Any] = {}
+        shell = _shell() if _NEEDS in sys.modules else None
+        tables = shell.magics_manager.magics.values() if shell is not None else ()
+        self._base = [f for table in tables for f in table.values() if type(f).__name__ == "MagicAlias"]
 
     def entries(self) -> Mapping[str, Any]:
         shell = _shell()
@@ -57,7 +60,11 @@ class Magics(HeldTracker):
                 owner = getattr(function, "__self__", None)
                 if id(owner) in own:
                     found[f"class {own[id(owner)]}"] = owner
-                elif type(function).__name__ == "MagicAlias" or mine(function):
+                elif type(function).__name__ == "MagicAlias":
+                    # IPython has some of its own.
+                    if not any(function is known for known in self._base):
+                        found[f"{kind} {name}"] = function
+                elif mine(function):
                     found[f"{kind} {name}"] = function
         return found
 
