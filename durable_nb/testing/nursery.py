@@ -6,24 +6,32 @@ canonical form of the namespace, die in the middle of a cell. What a life report
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import functools
+import gc
 import io
 import json
 import linecache
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 import time
+import traceback
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from durable_nb.engine import BodyOutcome, CellRequest
+from durable_nb.store.files import LocalFiles
 from durable_nb.testing.canon import canonical, streams
+from durable_nb.testing.workbench import Workbench
 
 __all__ = ["Nursery", "Report", "Step"]
 
@@ -74,18 +82,11 @@ class Nursery:
 
 def serve(prepare: str) -> None:
     """Answer requests on standard input until it ends; called in the server process."""
-    import gc
-    import logging
-    import warnings
-
     import numpy as np
     import pandas as pd
 
-    from durable_nb.testing import workbench
-
     # What a first use loads or builds is loaded and built once, here.
     repr(pd.DataFrame({"a": np.arange(2.0), "s": ["x", "y"], "c": pd.Categorical(["u", "u"])}).iloc[0])
-    assert workbench
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     # A kill loses nothing that was written, and nobody pulls a plug here.
@@ -114,8 +115,6 @@ def _forked(act: Callable[[io.TextIOWrapper], None]) -> tuple[str, int]:
                 act(report)
                 report.flush()
             except BaseException as error:
-                import traceback
-
                 where = "".join(traceback.format_exception(error))
                 report.write(json.dumps({"kind": "broken", "error": where}) + "\n")
                 report.flush()
@@ -167,9 +166,6 @@ class _Life:
 
     def attach(self, folder: str, life: str) -> Report:
         """Attach durable_nb; what is in the folder comes back."""
-        from durable_nb.store.files import LocalFiles
-        from durable_nb.testing.workbench import Workbench
-
         self.bench = Workbench(LocalFiles(folder), life=life, main=self.main)
         return {"said": self.bench.lines, "missing": self.missing()}
 
@@ -194,8 +190,6 @@ class _Life:
             os.kill(os.getpid(), signal.SIGKILL)
         words = "" if error is None else _ADDRESS.sub("0x", f"{type(error).__name__}: {error}")
         if flow is not None:
-            from durable_nb.engine import BodyOutcome
-
             with contextlib.suppress(StopIteration):
                 flow.send(BodyOutcome(error=error))
         trouble = [] if self.bench is None else self.bench.shell.said[before:]
@@ -203,10 +197,6 @@ class _Life:
 
     def _begin(self, number: int, name: str, source: str, durable: bool) -> Any:
         """Ask the engine; return the flow that waits for the body's outcome, None when the cell was skipped."""
-        import ast
-
-        from durable_nb.engine import CellRequest
-
         bench = self.bench
         bench.count += 1
         bench.shell.sources[name] = (bench.count, source)
