@@ -105,6 +105,18 @@ def test_a_usual_notebook_reports_nothing(tmp_path: Path) -> None:
         assert [] == lives.value(SAVED)
 
 
+def test_a_plain_notebook_has_no_state_outside_the_namespace(tmp_path: Path) -> None:
+    """Nothing that the kernel does by itself counts, between cells and at an orderly end neither."""
+    components = "sorted(get_ipython()._durable_nb_extension.engine.process.capture())"
+    with Lives(tmp_path) as lives:
+        lives.run("x = 41", "y = x + 1")
+        assert [] == lives.value(components)
+        lives.restart()
+        lives.run("%durable restore")
+        assert [] == lives.value(components)
+        assert [True, True] == lives.run_all(["x = 41", "y = x + 1"])
+
+
 def test_what_a_cell_registers_again_after_a_restore_is_there_once(tmp_path: Path) -> None:
     """Run All over cells that are not durable hangs up nothing twice beside what the restore has brought."""
     cells = (
