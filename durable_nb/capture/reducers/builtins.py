@@ -251,9 +251,8 @@ _OWN_WAYS: tuple[Any, ...] = tuple(
 )
 
 
-@promise("equal", "the traceback is gone: it holds the frames of the lost kernel")
 def _exception(error: Any) -> Any:
-    # Python's own way drops what an exception was raised from. Tracebacks hold frames and are not stored.
+    """Describe an error without its traceback, which `types` adds. Python's own way drops what it was raised from."""
     if type(error).__reduce__ not in _OWN_WAYS:
         return NotImplemented
     func: Callable[..., BaseException]
@@ -360,7 +359,6 @@ def plugin() -> Plugin:
     return Plugin(
         exact=exact,
         subclasses=(
-            (BaseException, _exception),
             (property, _property_subclass),
             (staticmethod, _wrapper),
             (classmethod, _wrapper),

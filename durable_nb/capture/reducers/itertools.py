@@ -94,14 +94,23 @@ def _dict_iterator(iterator: Any) -> tuple[Any, ...]:
     raise Unstorable("an iterator over a dictionary whose keys have changed since")
 
 
-def _make_set_iterator(left: list[Any]) -> Iterator[Any]:
-    return iter(left)
+def _make_set_iterator(left: list[Any], held: set[Any] | frozenset[Any] | None) -> Iterator[Any]:
+    """Return an iterator over the elements that are left, of `held` itself if that still has them at its end."""
+    if held is not None:
+        done = len(held) - len(left)
+        if [id(x) for x in itertools.islice(held, max(done, 0), None)] == [id(x) for x in left]:
+            made = iter(held)
+            for _ in range(done):
+                next(made)
+            return made
+    return iter(set(left))
 
 
-@promise("equal", "goes on over the elements that are left, but no longer notices that the set changes")
+@promise("equal", "goes on over the elements that are left; where their order is another now, apart from its set")
 def _set_iterator(iterator: Any) -> tuple[Any, ...]:
+    held = next((obj for obj in gc.get_referents(iterator) if isinstance(obj, (set, frozenset))), None)
     try:
-        return _make_set_iterator, (iterator.__reduce__()[1][0],)
+        return _make_set_iterator, (iterator.__reduce__()[1][0], held)
     except RuntimeError:
         raise Unstorable("an iterator over a set that has changed since; it could only fail") from None
 

@@ -104,6 +104,40 @@ Upper(a=1)
     Value(cls="slice", make="slice(1, None, 2)", check="[0, 1, 2, 3][x] == [1, 3]", keeps="exact"),
     Value(cls="range", make="range(3, 9, 2)", check="list(x) == [3, 5, 7]", keeps="exact"),
     Value(
+        cls="dict_itemiterator",
+        make="places = {'a': 1, 'b': 2}\nsteps = iter(places.items())\nnext(steps)\nsteps",
+        check="places.update(b=5) is None and list(x) == [('b', 5)]",
+        keeps="exact",
+        note="goes on over its dictionary",
+    ),
+    Value(
+        cls="odict_iterator",
+        make="twin = collections.OrderedDict(a=1, b=2)\nback = reversed(twin.values())\nnext(back)\nback",
+        check="list(x) == [1]",
+        keeps="exact",
+    ),
+    Value(
+        cls="set_iterator",
+        make="iter({1})",
+        check="list(x) == [1]",
+        keeps="equal",
+        note="goes on over the elements that are left; where their order is another now, apart from its set",
+    ),
+    Value(
+        cls="itertools.pairwise",
+        make="pairs = itertools.pairwise([1, 2, 3])\nnext(pairs)\npairs",
+        check="list(x) == [(2, 3)]",
+        keeps="equal",
+        note="what it has taken already is in front of the iterator it holds, in an itertools.chain",
+    ),
+    Value(
+        cls="super",
+        make="class Above:\n    def who(self): return 'above'\nclass Below(Above):\n"
+        "    def who(self): return 'below'\nbelow = Below()\nsuper(Below, below)",
+        check="x.who() == 'above' and x.__self__ is below",
+        keeps="exact",
+    ),
+    Value(
         cls="list_iterator",
         make="numbers = [1, 2, 3]\nposition = iter(numbers)\nnext(position)\nposition",
         check="[numbers.append(4), list(x)][1] == [2, 3, 4]",
