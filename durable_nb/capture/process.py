@@ -224,6 +224,11 @@ class ProcessState:
     def restore(self, components: Mapping[str, Json | bytes], *, only: Collection[str] | None = None) -> list[Unsaved]:
         """Make the stored components the live ones, what is not among them untouched again; say what could not."""
         problems: list[Unsaved] = []
+        if (stored := components.get(StoredEnviron.name)) is not None:
+            # What a person no longer asks to be stored is neither set nor kept.
+            kept = {n: text for n, text in dict(stored).items() if n in self._environ.stored}  # type: ignore[arg-type]
+            components = {name: value for name, value in components.items() if name != StoredEnviron.name}
+            components = {**components, StoredEnviron.name: kept} if kept else components
         for name, slot in self._slots.items():
             if only is not None and name not in only:
                 continue

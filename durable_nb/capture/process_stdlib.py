@@ -278,7 +278,7 @@ class Environ:
     """Names of environment variables that changed; values may be secrets, so they are neither stored nor shown."""
 
     def __init__(self, stored: Collection[str] = ()) -> None:
-        self._stored = frozenset(stored)
+        self.stored = frozenset(stored)
         self._base = dict(os.environ)
         self._seen = dict(self._base)
         self._modules = len(sys.modules)
@@ -309,7 +309,7 @@ class Environ:
                 self._ignored |= {n for n in fresh if n not in self._text}
             self._seen = now
         self._modules, self._text, self._broad = len(sys.modules), "", False
-        ignored = self._ignored | self._stored | _polars_options(now)
+        ignored = self._ignored | self.stored | _polars_options(now)
         changed = (n for n in {*now, *self._base} if now.get(n) != self._base.get(n))
         return [
             Unsaved(

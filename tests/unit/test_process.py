@@ -471,3 +471,21 @@ def test_component_is_a_frozen_value() -> None:
     """Components travel to the store unchanged."""
     with pytest.raises(AttributeError):
         Component(value=1, digest="d").value = 2  # type: ignore[misc]
+
+
+def test_named_environment_variables_are_stored_while_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values are stored of the named ones only, and no longer set or kept once the name is taken back."""
+    monkeypatch.delenv("DNB_FLAG", raising=False)
+    monkeypatch.delenv("DNB_OTHER", raising=False)
+    state = ProcessState(environ=["DNB_FLAG"])
+    monkeypatch.setenv("DNB_FLAG", "on")
+    monkeypatch.setenv("DNB_OTHER", "secret")
+    value = _cycle(state, "os.environ")
+    assert {"DNB_FLAG": "on"} == value
+    assert ["os.environ[DNB_OTHER]"] == [item.name for item in state.reported()]
+    monkeypatch.delenv("DNB_FLAG")
+    plain = ProcessState()
+    assert [] == plain.restore({"os.environ": value})
+    assert ("DNB_FLAG" in os.environ, "os.environ" in plain.capture()) == (False, False)
+    assert [] == ProcessState(environ=["DNB_FLAG"]).restore({"os.environ": value})
+    assert os.environ["DNB_FLAG"] == "on"
