@@ -24,11 +24,12 @@ LIBRARY = "numpy"
 
 DIGEST_BYTES = 64 << 20
 _RAW = frozenset("?biufcmMSUV")  # kinds of dtypes whose items are nothing but their bytes
-_ADDRESSED = ("torch", "polars", "pyarrow")
 
 
 def _range(root: Any) -> tuple[int, int] | None:
     start = stop = int(root.__array_interface__["data"][0])
+    if root.flags.forc:
+        return (start, start + root.nbytes) if root.nbytes else None
     for length, stride in zip(root.shape, root.strides, strict=True):
         if length == 0:
             return None
@@ -40,14 +41,15 @@ def _memory(a: Any) -> int | tuple[int, int] | None:
     root, below = chain(a)
     if below is None:
         # Others know addresses only, so beside them arrays are told apart by address too.
-        return _range(root) if any(name in sys.modules for name in _ADDRESSED) else id(root)
+        loaded = sys.modules
+        return _range(root) if "torch" in loaded or "polars" in loaded or "pyarrow" in loaded else id(root)
     if type(below) in BUFFERS:
         return _range(root) if "torch" in sys.modules and type(below) is not bytes else id(below)
     return _range(root)
 
 
 def _is_shared(a: Any, sharing: Sharing | None) -> bool:
-    return sharing is not None and _memory(a) in sharing.memory
+    return sharing is not None and bool(sharing.memory) and _memory(a) in sharing.memory
 
 
 def _referents(a: Any) -> Iterable[Any]:

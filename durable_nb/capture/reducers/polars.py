@@ -25,7 +25,10 @@ def _view(series: Any) -> Any:
         return None
     if series.n_chunks() != 1:
         return None
-    return series.to_numpy(allow_copy=False)
+    try:
+        return series.to_numpy(allow_copy=False)
+    except RuntimeError:  # the only way to learn that its numbers are not an array's
+        return None
 
 
 def _memory(series: Any) -> tuple[int, int] | None:
