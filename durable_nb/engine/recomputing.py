@@ -33,8 +33,11 @@ def run_allowed(engine: Engine, restored: Restored) -> Restored:
     was_absent = frozenset(engine.absent)
     limit = engine.state.checkpoints[restored.checkpoint_id].seq
     session = Session(engine, asked_by="mark")
-    latest = {r.code_hash: r for r in run.records if r.setup and r.seq <= limit}
-    jobs: dict[int, Maker | Record] = {r.seq: r for r in latest.values()}
+    setups = [r for r in run.records if r.setup and r.seq <= limit]
+    latest = {r.code_hash: r for r in setups}
+    # Each in the place where it first ran: run again at an earlier restore, it is recorded behind cells that need it.
+    first = {r.code_hash: r.seq for r in reversed(setups)}
+    jobs: dict[int, Maker | Record] = {first[code_hash]: r for code_hash, r in latest.items()}
     for entry in engine.absent.values():
         maker = missing.maker_of(engine.state, entry, session.ancestors)
         if isinstance(maker, Maker) and maker.marked and maker.record.seq not in jobs and engine.writable:

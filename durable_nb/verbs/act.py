@@ -64,6 +64,7 @@ def _report(context: Context, restored: Restored, lines: list[str]) -> Report:
         "checkpoint": restored.checkpoint_id,
         "names": list(restored.names),
         "missing": [{"name": u.name, "path": u.path, "type": u.type, "reason": u.reason} for u in restored.missing],
+        "recomputed": [name for remade in restored.remade for name in remade.names],
         "warnings": list(restored.warnings),
     }
     return Report(lines=lines, data=data)

@@ -332,6 +332,9 @@ def test_setup_cells_and_marked_cells_take_their_turns(lives: Lives) -> None:
     assert "--setup cells ran again: «connect»" in line
     assert lives.value("cur.connection is conn") is True
     assert lives.value(UNSAVED) == []
+    checkpoint = lives.value(f"{ENGINE}.head.checkpoint_id")
+    assert lives.verb(f"restore {checkpoint}")["recomputed"] == ["cur"]
+    assert lives.value("cur.connection is conn") is True
 
 
 def test_the_command_refuses(
