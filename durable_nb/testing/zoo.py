@@ -67,7 +67,12 @@ class Enclosure:
     @property
     def installed(self) -> bool:
         """Whether the library can be imported here."""
-        return self.library == STANDARD or importlib.util.find_spec(self.library) is not None
+        if self.library == STANDARD:
+            return True
+        try:
+            return importlib.util.find_spec(self.library) is not None
+        except ModuleNotFoundError:  # of `google.protobuf` not even the first part
+            return False
 
 
 def enclosures(folder: Path = VALUES) -> list[Enclosure]:

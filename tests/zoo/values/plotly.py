@@ -24,6 +24,7 @@ VALUES = [
         make="px.scatter(x=[1, 2], y=[2, 1], color=['u', 'v'])",
         check="len(x.data) == 2 and x.layout.template.layout.colorway is not None",
         keeps="exact",
+        note="made by plotly express",
     ),
     Value(
         cls="plotly.graph_objects.Figure",

@@ -263,6 +263,7 @@ VALUES = [
         make="aslinearoperator(sparse.csr_array(dense))",
         check="x.matvec([1, 1, 1]).tolist() == [3, 3, 4]",
         keeps="exact",
+        note="over a sparse array",
     ),
     Value(
         cls="scipy.sparse.linalg.SuperLU",
