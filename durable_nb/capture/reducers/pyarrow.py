@@ -6,6 +6,7 @@ themselves.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -75,8 +76,6 @@ def _dataset(dataset: Any) -> Any:
 
 
 def _make_value(module: str, name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    import importlib
-
     return getattr(importlib.import_module(module), name)(*args, **options)
 
 
