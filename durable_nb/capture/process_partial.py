@@ -29,6 +29,12 @@ def partial_losses(namespace: Mapping[str, Any]) -> list[Unsaved]:
         elif tensor is not None and isinstance(value, tensor) and value.grad_fn is not None:
             reason = "the value is stored without the graph that computed it; backward() on it needs a new computation"
             found.append(Unsaved(name=name, path=".grad_fn", type=type(value.grad_fn).__name__, reason=reason))
+        elif type(value) is memoryview:
+            # Whoever has handed the address of a view to C code has to know; nobody else misses anything.
+            reason = (
+                "a view made again: it sees the same memory, but an address in it that C code holds is not followed"
+            )
+            found.append(Unsaved(name=name, path=".address", type="memoryview", reason=reason))
     return found
 
 

@@ -83,7 +83,7 @@ def _address(view: memoryview) -> int:
         ctypes.pythonapi.PyBuffer_Release(ctypes.byref(found))
 
 
-@promise("exact")
+@promise("equal", "it sees the same memory again; an address in it that C code holds is not followed")
 def _memoryview(view: memoryview) -> tuple[Any, ...]:
     try:
         obj = view.obj
