@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
-from durable_nb.capture.reducers import SHARING, Plugin, promise
+from durable_nb.capture.reducers import SHARING, Plugin, Unstorable, promise
 from durable_nb.capture.reducers import _torch_nn as nn
 from durable_nb.capture.reducers._memory import BUFFERS, in_order, keeper, span
 
@@ -173,6 +173,26 @@ def _tensor(tensor: Any) -> Any:
     return (*made, fill, None, None, _fill_tensor) if fill else made
 
 
+def _make_as_subclass(cls: Any, data: Any) -> Any:
+    return data.as_subclass(cls)
+
+
+@promise("exact", "a computed tensor comes back without its graph, and says so when backward() reaches it")
+def _subclass(tensor: Any) -> Any:
+    torch = _torch()
+    # Classes with a way of their own keep it; torch's way stores the numbers apart from those that share them.
+    if type(tensor).__reduce_ex__ is not torch.Tensor.__reduce_ex__ or isinstance(tensor, torch.nn.Parameter):
+        return NotImplemented
+    with torch._C.DisableTorchFunctionSubclass():
+        made = _tensor(tensor)
+        if made[0] is _make_computed:
+            raise Unstorable(f"a computed tensor of the class {type(tensor).__qualname__}; keep x.detach() of it")
+        if made[0] is not _make_tensor:
+            return NotImplemented
+        plain = tensor.detach().as_subclass(torch.Tensor)
+    return (_make_as_subclass, (type(tensor), plain), *made[2:])
+
+
 def _made(tensor: Any) -> tuple[Any, ...]:
     torch = _torch()
     data = tensor.detach()
@@ -244,7 +264,7 @@ def plugin() -> Plugin:
             torch.finfo: _info,
             torch.iinfo: _info,
         },
-        subclasses=nn.subclasses(),
+        subclasses=((torch.Tensor, _subclass), *nn.subclasses()),
         referents={torch.Tensor: _referents, torch.Generator: _generator_referents, **nn.referents()},
         # A tensor may lie on a bytearray, and knows only the address.
         memory={torch.Tensor: _memory, bytearray: span, array.array: span},
