@@ -251,14 +251,13 @@ class IPythonShell:
         self.enable_backend("inline")
         inline = sys.modules["matplotlib_inline.backend_inline"]
         config = inline.InlineBackend.instance(parent=self._shell)
-        config.figure_formats = set(wanted["figure_formats"])
+        config.close_figures = wanted["close_figures"]
         config.rc = wanted.get("rc", {})
         config.print_figure_kwargs = wanted.get("print_figure_kwargs", _PRINTING)
         config.figure_formats = set(wanted["figure_formats"])
         if "drawn" in wanted:
             formats, options = wanted["drawn"]
             sys.modules["IPython.core.pylabtools"].select_figure_formats(self._shell, formats, **options)
-        config.close_figures = wanted["close_figures"]
 
     # The end of the process
 
