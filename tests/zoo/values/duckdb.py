@@ -33,7 +33,7 @@ VALUES = [
         note="a result",
     ),
     Value(
-        cls="object",
+        cls="_duckdb._sqltypes.DuckDBPyType",
         make="duckdb.sqltype('DECIMAL(10, 2)')",
         check="str(x) == 'DECIMAL(10,2)' and x == duckdb.sqltype('DECIMAL(10, 2)')",
         keeps="exact",

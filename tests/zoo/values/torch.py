@@ -358,7 +358,7 @@ VALUES = [
         note="a scripted function; keep the function and script it again in a cell",
     ),
     Value(
-        cls="object",
+        cls="builtins.MulBackward0",
         make="(torch.ones(2, requires_grad=True) * 3).grad_fn",
         check="x.name() == 'MulBackward0'",
         keeps="reported",
