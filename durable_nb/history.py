@@ -186,6 +186,9 @@ class Run:
     process_set: set[str] = field(default_factory=set)
     cells: dict[str, Json] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    # Once a cell has run in the middle of the notebook the head is there, too: what is skipped then is further on.
+    passing: bool = False
+    passed: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -232,6 +235,8 @@ class State:
     def _commit(self, event: Event) -> None:
         run = self.runs[event.run_id]
         run.head = event.payload["checkpoint"]["id"]
+        run.passing = run.passing or event.payload.get("reason") == "replay"
+        run.passed.clear()
         self.checkpoints[run.head] = Checkpoint(
             checkpoint_id=run.head,
             run_id=event.run_id,
@@ -280,6 +285,8 @@ def _kernel_attached(state: State, event: Event) -> None:
         last_seen=event.timestamp,
     )
     state.current_run = event.run_id
+    if run := state.runs.get(event.run_id):
+        run.passing = False
 
 
 def _kernel_detached(state: State, event: Event) -> None:
@@ -374,6 +381,9 @@ def _record(state: State, event: Event, attempt: Attempt) -> None:
 
 def _activity_reused(state: State, event: Event) -> None:
     wanted = event.payload.get("of_event")
+    run = state.runs.get(event.run_id)
+    if run is not None and run.passing and wanted:
+        run.passed.append(wanted)
     for attempt in reversed(state.attempts):
         if attempt.status == "completed" and attempt.checkpoint_id == event.payload.get("checkpoint_id") and wanted:
             attempt.reused += 1
@@ -383,7 +393,10 @@ def _activity_reused(state: State, event: Event) -> None:
 def _checkpoint_restored(state: State, event: Event) -> None:
     run = state.runs.get(event.run_id)
     if run is not None and event.payload.get("whole", True):
+        if run.head != event.payload["checkpoint_id"]:
+            run.passed.clear()
         run.head = event.payload["checkpoint_id"]
+        run.passing = False
 
 
 def _storage_degraded(state: State, event: Event) -> None:

@@ -7,11 +7,13 @@ attempts are recorded as lost, and the namespace is back if it was to come back 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from durable_nb.engine import missing, processes
 from durable_nb.engine.recomputing import run_allowed
 from durable_nb.engine.restoring import Restored, latest_restorable, restore_checkpoint
+from durable_nb.engine.reusing import take_up
 from durable_nb.engine.words import clock_text
 from durable_nb.errors import DurableError, RepositoryNotFound
 from durable_nb.history import Attempt, KernelLife, fold
@@ -155,7 +157,12 @@ def continue_run(
         engine.run_id = run_id
     if engine.writable:
         engine.append(engine.draft("RunRecovered", {"checkpoint_id": wanted, "kernel_id": engine.kernel_id}))
+    passed = tuple(run.passed) if wanted == run.head else ()
     restored = restore_checkpoint(engine, wanted, keep_live=keep_live)
+    trouble = take_up(engine, passed, restored.kept) if passed else None
+    if trouble:
+        told = f"the cells skipped after {wanted} are not taken up, run them again: {trouble}"
+        restored = replace(restored, warnings=(*restored.warnings, told))
     engine.life_seq = engine.state.last_seq + 1
     return run_allowed(engine, restored)
 

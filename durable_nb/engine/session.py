@@ -36,6 +36,7 @@ from durable_nb.engine.flows import activity, plain
 from durable_nb.engine.interrupts import uninterrupted
 from durable_nb.engine.payloads import activity_id_of, commit_payload, outputs_json, unsaved_differs
 from durable_nb.engine.replay import Replay
+from durable_nb.engine.reusing import reuse
 from durable_nb.errors import (
     CaptureError,
     CheckpointError,
@@ -146,7 +147,7 @@ class Engine:
             case Decide(request=request):
                 return self._decide(request)
             case Reuse(request=request, decision=decision):
-                return restoring.reuse(self, request, decision)
+                return reuse(self, request, decision)
             case Settle():
                 return restoring.settle(self)
             case Start(request=request, decision=decision):

@@ -584,3 +584,25 @@ def test_cells_that_ran_before_the_extension_was_loaded_win(make: Callable[..., 
     assert not skipped(lives.run("%%durable grow\nxs.append(rate)"))
     assert skipped(lives.run("%%durable other\ny = 1"))
     assert lives.value("xs") == [3]
+
+
+def test_rule_9_cells_skipped_after_one_that_ran_count_when_that_kernel_is_lost_too(lives: Lives) -> None:
+    """After a cell ran in the middle of Run All, the next loss goes back to the last skipped cell, not to that one."""
+    cells = ["e = [1]", "seen = 1", "e = [2]", "e = [3]"]
+    lives.run(*cells)
+    lives.kill()
+    assert [True, False, True] == lives.run_all([cells[0], "seen = 5", cells[2]])
+    lives.kill()
+    assert [[2], 5] == lives.value("[e, seen]")
+    lives.kill()
+    assert [[2], 5] == lives.value("[e, seen]")
+
+
+def test_rule_9_a_loss_while_run_all_only_skips_goes_back_to_the_last_checkpoint(lives: Lives) -> None:
+    """As long as nothing has run, the variables are those of the last finished cell, however far the skips came."""
+    cells = ["n = 1", "n = 2", "n = 3"]
+    lives.run(*cells)
+    lives.kill()
+    assert [True] == lives.run_all(cells[:1])
+    lives.kill()
+    assert 3 == lives.value("n")
