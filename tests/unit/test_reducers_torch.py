@@ -102,3 +102,9 @@ def test_tensor_of_a_class_of_the_notebook_shares_its_storage_and_keeps_its_attr
     )
     found.check("base[1] = 5\nassert type(t) is Tagged and t.tag == ['m'] and t[0].item() == 5 and t.shape == (3,)")
     found.check("assert type(leaf) is Tagged and leaf.requires_grad\nassert leaf.grad.tolist() == [1, 1]")
+
+
+def test_lazy_modules_and_tensors_without_memory_cost_no_checkpoint() -> None:
+    """A parameter that waits for its shape refuses every question about its memory."""
+    found = _restored("lazy = nn.LazyLinear(3)\nmeta = torch.empty(3, device='meta')\nbeside = torch.ones(1)")
+    found.check("assert lazy(torch.ones(2, 5)).shape == (2, 3) and meta.device.type == 'meta' and beside.item() == 1")

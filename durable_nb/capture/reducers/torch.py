@@ -237,10 +237,13 @@ def _info(info: Any) -> Any:
 
 def _memory(tensor: Any) -> tuple[int, int] | None:
     torch = _torch()
-    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or not tensor.untyped_storage().nbytes():
+    if tensor.layout is not torch.strided or tensor.device.type != "cpu" or torch.nn.parameter.is_lazy(tensor):
         return None
-    start = tensor.untyped_storage().data_ptr()
-    return (start, start + tensor.untyped_storage().nbytes())
+    try:
+        start, size = tensor.untyped_storage().data_ptr(), tensor.untyped_storage().nbytes()
+    except (RuntimeError, NotImplementedError):  # tensors that are none inside (nested, fake, of functorch) refuse
+        return None
+    return (start, start + size) if size else None
 
 
 def _referents(tensor: Any) -> Iterable[Any]:
