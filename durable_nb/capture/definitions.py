@@ -294,6 +294,9 @@ class ByValue:
         """Describe a class: a bare skeleton, then its members."""
         if not cls.__flags__ & HEAP_TYPE or _has_native_parts(cls):
             raise Unstorable(f"class {cls.__qualname__} belongs to an extension module and cannot be found by import")
+        refused = _only_by_its_statement(cls)
+        if refused is not None:
+            raise Unstorable(refused)
         self.marks.add(f"class:{cls.__module__}.{cls.__qualname__}")
         held = dict(vars(cls))
         slots = [k for k, v in held.items() if type(v) is types.MemberDescriptorType and v.__objclass__ is cls]
@@ -351,6 +354,28 @@ class ByValue:
         if cls._member_map_.get(member._name_) is member:
             return rebuild._make_member, (cls, member._name_)
         return rebuild._make_flag, (cls, member._value_)
+
+
+def _only_by_its_statement(cls: Any) -> str | None:
+    """Return why nothing but the class statement makes a class: a library lays it out, or has not finished with it.
+
+    Asked before anything of the class is touched: looking at mapped attributes makes SQLAlchemy set up all mappings,
+    which fails for good while a class that they name is still to come.
+    """
+    again = f"run the cell that makes {cls.__qualname__} again"
+    registry = next((vars(base)["_sa_registry"] for base in cls.__mro__ if "_sa_registry" in vars(base)), None)
+    if registry is not None and not all(mapper.configured for mapper in registry.mappers):
+        return (
+            f"SQLAlchemy sets up the mappings of class {cls.__qualname__} when they are first used; until then, {again}"
+        )
+    meta = type(cls)
+    maker = next((vars(b)["__new__"] for b in meta.__mro__ if isinstance(vars(b).get("__new__"), _BUILTIN)), None)
+    if maker is not None and maker.__self__ is not type:
+        return f"{meta.__module__}.{meta.__qualname__} lays out class {cls.__qualname__} in C; {again}"
+    return None
+
+
+_BUILTIN = types.BuiltinFunctionType
 
 
 def _special(name: str) -> bool:

@@ -12,21 +12,17 @@ import json
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
-from durable_nb.model import Json, Manifest, Unsaved
+from durable_nb.model import Json, Unsaved
 
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
 
-__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "new_versions", "restore", "version_warnings"]
+__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "restore"]
 
 GUI = "shell.gui"
 # Where modules are found and which are imported has to be right before any value is loaded.
 EARLY = frozenset({"os.environ", "sys.path", "cwd", "imports"})
 UNTOUCHED = ""
-_LIBRARIES = (
-    "numpy", "pandas", "scipy", "sklearn", "matplotlib", "torch", "polars", "pyarrow", "xarray", "networkx",
-    "pydantic", "sqlalchemy", "dill",
-)  # fmt: skip
 
 
 def live(engine: Engine) -> dict[str, dict[str, Json]]:
@@ -72,29 +68,3 @@ def restore(engine: Engine, entries: Mapping[str, Json], *, only: Collection[str
         for sentence in engine.shell.restore_gui_state(entries[GUI]["value"]):
             lost.append(Unsaved(name=GUI, path="", type="shell state", reason=sentence))
     return lost
-
-
-def new_versions(engine: Engine) -> dict[str, str]:
-    """Return the versions of Python and of imported libraries that differ from what the head has noted."""
-    known = engine.head.versions if engine.head else {}
-    found = {"python": engine.modules["sys"].version.split()[0]}
-    for name in _LIBRARIES:
-        version = getattr(engine.modules.get(name), "__version__", None)
-        if isinstance(version, str):
-            found[name] = version
-    return {name: version for name, version in found.items() if known.get(name) != version}
-
-
-def version_warnings(engine: Engine, manifest: Manifest) -> tuple[str, ...]:
-    """Return one sentence per library whose version is another one than when the checkpoint was made."""
-    found = []
-    for name, version in manifest.versions.items():
-        if name == "python":
-            now: object = engine.modules["sys"].version.split()[0]
-            same = version.split(".")[:2] == str(now).split(".")[:2]
-        else:
-            now = getattr(engine.modules.get(name), "__version__", version)
-            same = now == version
-        if not same:
-            found.append(f"{name} was {version} when this was saved, and is {now} now")
-    return tuple(found)

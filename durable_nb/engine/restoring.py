@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.staging import Staged
-from durable_nb.engine import missing, processes
+from durable_nb.engine import missing, processes, versions
 from durable_nb.engine.missing import Remade
 from durable_nb.engine.processes import GUI
 from durable_nb.errors import DurableError, RepositoryNotFound, RestoreError
@@ -202,10 +202,10 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live
     engine.head = manifest
     engine.adopt(manifest, [n for n in staged.values if n in manifest.names and n not in mine])
     engine.attached_process = _live_digests(engine)
-    engine.missing = (*manifest.unsaved, *staged.unsaved, *lost)
+    engine.missing = (*manifest.unsaved, *versions.explained(engine, manifest, staged.unsaved), *lost)
     variables = missing.note_restored(engine, engine.missing)
     engine.process.carry([u for u in manifest.unsaved if u not in variables])
-    warnings = processes.version_warnings(engine, manifest)
+    warnings = versions.version_warnings(engine, manifest)
     if engine.writable:
         done = engine.draft(
             "CheckpointRestored",

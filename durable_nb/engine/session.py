@@ -15,7 +15,7 @@ from durable_nb.capture.files_read import FileReads, Recording
 from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
 from durable_nb.config import Settings
-from durable_nb.engine import decisions, inputs, missing, processes, refusing, restoring
+from durable_nb.engine import decisions, inputs, missing, processes, refusing, restoring, versions
 from durable_nb.engine.effects import (
     BodyOutcome,
     CellRequest,
@@ -395,7 +395,7 @@ class Engine:
             process=process,
             shell={"execution_count": execution_count},
             unsaved=unsaved,
-            versions=processes.new_versions(self),
+            versions=versions.new_versions(self, captured.names),
         )
         return delta, sorted(process)
 
