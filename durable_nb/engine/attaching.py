@@ -173,7 +173,7 @@ def restored_lines(engine: Engine, restored: Restored, story: str) -> list[str]:
     when = f", saved {clock_text(info.timestamp)}" if info else ""
     run = engine.state.run
     cells = len({r.activity_id for r in run.records}) if run else 0
-    names = sum(1 for n in restored.names if not n.startswith("Out["))
+    names = sum(1 for n in restored.names if not n.startswith(("Out[", "sys.")))
     head = f"{story}; " if story else ""
     line = (
         f"durable_nb: {head}{_count(names, 'variable')} of {_count(cells, 'finished cell')} "
