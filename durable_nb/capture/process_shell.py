@@ -7,6 +7,7 @@ without one there is no state. Extensions and inline figures are the shell port'
 from __future__ import annotations
 
 import sys
+import types
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,7 +58,7 @@ class Magics(HeldTracker):
         own = {id(one): name for name, one in list(manager.registry.items()) if mine(one)}
         for kind, table in manager.magics.items():
             for name, function in list(table.items()):
-                owner = getattr(function, "__self__", None)
+                owner = _owner(function)
                 if id(owner) in own:
                     found[f"class {own[id(owner)]}"] = owner
                 elif type(function).__name__ == "MagicAlias":
@@ -112,9 +113,14 @@ class Magics(HeldTracker):
             manager.magics[kind].pop(name, None)
             return
         for table in manager.magics.values():
-            for magic in [n for n, f in table.items() if getattr(f, "__self__", None) is manager.registry[name]]:
+            for magic in [n for n, f in table.items() if _owner(f) is manager.registry[name]]:
                 del table[magic]
         manager.registry.pop(name)
+
+
+def _owner(magic: Any) -> Any:
+    """Return the instance that a magic is a method of, None for others; IPython loads an unused magic when asked."""
+    return magic.__self__ if type(magic) is types.MethodType else None
 
 
 _OF_MAGICS = frozenset({"shell", "options_table", "magics", "_cross_validation_lock"})
