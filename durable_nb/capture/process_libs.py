@@ -30,6 +30,7 @@ def library_trackers(held: Held, enable_backend: Callable[[str], None] | None) -
         PandasOptions(held),
         PolarsConfig(),
         SklearnConfig(),
+        SklearnNumbers(),
         XarrayOptions(),
         ArrowSettings(),
         TqdmPandas(),
@@ -205,6 +206,36 @@ class SklearnConfig(_Library):
         sklearn = sys.modules["sklearn"]
         known = sklearn.get_config()
         sklearn.set_config(**{k: v for k, v in value.items() if k in known})
+        return []
+
+
+class SklearnNumbers(_Library):
+    """How many estimators scikit-learn has shown as HTML: each gets the next number, by which its style finds it."""
+
+    name = "sklearn.shown"
+    needs = "sklearn"
+
+    @staticmethod
+    def _counter() -> Any:
+        # The first is where scikit-learn 1.7 and newer have it.
+        places = ("sklearn.utils._repr_html.estimator", "sklearn.utils._estimator_html_repr")
+        found = (getattr(sys.modules.get(place), "_CONTAINER_ID_COUNTER", None) for place in places)
+        return next((counter for counter in found if type(getattr(counter, "count", None)) is int), None)
+
+    def mark(self) -> int:
+        counter = self._counter()
+        return 0 if counter is None else int(counter.count)
+
+    def base(self, mark: Any) -> int:
+        return 0
+
+    def dump(self, mark: int) -> Json:
+        return mark
+
+    def load(self, value: Any) -> list[Unsaved]:
+        counter = self._counter()
+        if counter is not None:
+            counter.count = int(value)
         return []
 
 

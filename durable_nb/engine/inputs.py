@@ -44,7 +44,8 @@ DRIFTING = frozenset(
         "matplotlib.pyplot",
     }
 )
-NOT_INPUTS = STREAMS | {"imports", GUI}
+# A number that only tells outputs apart is no reason to run a cell again.
+NOT_INPUTS = STREAMS | {"imports", GUI, "sklearn.shown"}
 _STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
 # The version of a name that no checkpoint holds: nothing can prove later that it is the same.
 UNPROVABLE = "?"

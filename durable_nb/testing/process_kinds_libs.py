@@ -103,6 +103,16 @@ LIBRARIES: tuple[Kind, ...] = (
     ),
     Kind(
         group=_D,
+        what="the numbers by which scikit-learn tells its HTML outputs apart",
+        promise=RESTORED,
+        makes="from sklearn.linear_model import LinearRegression\n"
+        "from sklearn.utils import estimator_html_repr\n"
+        "_shown = [estimator_html_repr(LinearRegression()) for _ in 'ab']",
+        holds="'sk-container-id-3' in estimator_html_repr(LinearRegression())",
+        needs=("sklearn",),
+    ),
+    Kind(
+        group=_D,
         what="xarray's options",
         promise=RESTORED,
         makes="import xarray as xr\n_old = xr.set_options(display_style='text', keep_attrs=True)",
