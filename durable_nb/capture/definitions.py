@@ -144,13 +144,15 @@ def private(scope: dict[str, Any]) -> bool:
 
 
 def own_scope(f: types.FunctionType) -> dict[str, Any]:
-    """Return the private globals of a function; of a copy of the notebook's globals only what the function uses.
+    """Return the private globals of a function; of a copy of a whole namespace only what the function uses.
 
-    Libraries that write code (attrs) run it in such a copy, which would otherwise drag every variable of then along.
+    Libraries that write code run it in such a copy: attrs in one of the notebook's globals, sympy's lambdify in one of
+    all that numpy and scipy offer. It would drag all of it along, and some of it cannot be pickled.
     """
     scope = f.__globals__
     # Only a notebook has `_ih`. The globals of a script that %run ran are its own, and its functions share them.
-    if scope.get("__name__") != "__main__" or "_ih" not in scope:
+    of_notebook = scope.get("__name__") == "__main__" and "_ih" in scope
+    if not of_notebook and not f.__code__.co_filename.startswith("<lambdifygenerated-"):
         return scope
     used = {name for code in (f.__code__, *codes(f.__code__)) for name in code.co_names}
     return {name: value for name, value in scope.items() if name in used}

@@ -34,8 +34,8 @@ __all__ = ["Component", "ProcessState", "Tracker"]
 _UNSEEN: Any = object()
 _ENVIRON = re.compile(r"os\.environ\[(.*)\]")
 _NOT_A_VARIABLE = re.compile(r"\W")
-# What code that ran aside imported, or began to draw with, cannot be taken back.
-_STAYS = frozenset({"imports", "modules", "matplotlib.backend"})
+# What code that ran aside imported, began to draw with or counted cannot be taken back.
+_STAYS = frozenset({"imports", "modules", "matplotlib.backend", "sympy.numbers"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +313,8 @@ class ProcessState:
         except Exception as error:  # user libraries run here; one component that fails must not cost the others
             reason = f"it could not be restored: {type(error).__name__}: {error}"
             return [Unsaved(name=tracker.name, path="", type="process state", reason=reason)]
-        slot.since = slot.mark = mark
+        # A counter that was further along stays there, and what is stored of it must be looked at anew.
+        slot.since, slot.mark = mark, _UNSEEN if getattr(tracker, "grows", False) else mark
         slot.lost = ()
         if slot.origin is _UNSEEN:
             slot.origin = None

@@ -44,8 +44,8 @@ DRIFTING = frozenset(
         "matplotlib.pyplot",
     }
 )
-# A number that only tells outputs apart is no reason to run a cell again.
-NOT_INPUTS = STREAMS | {"imports", GUI, "sklearn.shown"}
+# A number that only tells outputs or symbols apart is no reason to run a cell again.
+NOT_INPUTS = STREAMS | {"imports", GUI, "sklearn.shown", "sympy.numbers"}
 _STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
 # The version of a name that no checkpoint holds: nothing can prove later that it is the same.
 UNPROVABLE = "?"

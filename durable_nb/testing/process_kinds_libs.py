@@ -165,6 +165,16 @@ LIBRARIES: tuple[Kind, ...] = (
     ),
     Kind(
         group=_D,
+        what="the numbers by which sympy tells dummy symbols and lambdified sources apart",
+        promise=RESTORED,
+        makes="import sympy\nlast_dummy = [sympy.Dummy() for _ in range(99)][-1]",
+        holds="sympy.Dummy._count > int(last_dummy.name.removeprefix('Dummy_')) and last_dummy.dummy_index == "
+        "sympy.Dummy._base_dummy_index + int(last_dummy.name.removeprefix('Dummy_'))",
+        needs=("sympy",),
+        note="where the kernel has counted further, it keeps its own count",
+    ),
+    Kind(
+        group=_D,
         what="`progress_apply` of pandas (`tqdm.pandas()`)",
         promise=RESTORED,
         makes="import pandas as pd\nfrom tqdm.auto import tqdm\ntqdm.pandas(desc='rows', disable=True)",

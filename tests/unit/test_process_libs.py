@@ -303,3 +303,44 @@ def test_reading_options_warns_nobody(mpl: Any) -> None:
         state.capture()
         state.reported()
     assert "pandas.options" not in {item.name for item in state.reported()}
+
+
+@pytest.fixture
+def dummy() -> Iterator[Any]:
+    """The class of sympy's dummy symbols, with its counters as they were."""
+    pytest.importorskip("sympy")
+    cls = sys.modules["sympy.core.symbol"].Dummy
+    base, count = cls._base_dummy_index, cls._count
+    yield cls
+    cls._base_dummy_index, cls._count = base, count
+
+
+def test_dummies_of_sympy_get_the_numbers_that_they_would_have_had(dummy: Any) -> None:
+    """Their names are shown and are in generated code, and the base of their numbers keeps them apart."""
+    dummy()
+    value = _value(ProcessState(), "sympy.numbers")
+    expected = dummy()
+    dummy._base_dummy_index, dummy._count = 1_000_000, 3
+    assert [] == ProcessState().restore({"sympy.numbers": value})
+    assert expected == dummy()
+
+
+def test_dummies_of_sympy_are_never_counted_twice(dummy: Any) -> None:
+    """A kernel that goes back to an earlier cell has later dummies still; the count stays and is what is stored."""
+    state = ProcessState()
+    value = _value(state, "sympy.numbers")
+    later = dummy()
+    assert [] == state.restore({"sympy.numbers": value})
+    assert later.dummy_index + 1 == value["base"] + _value(state, "sympy.numbers")["dummies"]
+    assert later != dummy()
+
+
+def test_sources_that_lambdify_writes_are_never_numbered_twice(dummy: Any) -> None:
+    """The number is the name under which the source of a function is found."""
+    written = pytest.importorskip("sympy.utilities.lambdify")
+    state = ProcessState()
+    value = _value(state, "sympy.numbers")
+    further = {**value, "sources": value["sources"] + 40}
+    assert [] == state.restore({"sympy.numbers": further})
+    assert [] == state.restore({"sympy.numbers": value})
+    assert value["sources"] + 40 == written._lambdify_generated_counter

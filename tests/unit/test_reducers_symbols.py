@@ -59,6 +59,19 @@ def test_lambdified_functions_come_back(sympy: Any, modules: str) -> None:
     found.check("assert abs(float(f(1.0)) - 1.7080734) < 1e-6 and 'sin(x)' in f.__doc__")
 
 
+def test_lambdified_function_keeps_only_the_names_that_it_uses(sympy: Any) -> None:
+    """The rest of numpy's namespace is no part of it, and some of that (a capsule of C) nothing can store."""
+    pytest.importorskip("numpy")
+    found = _restored(
+        "import ctypes, sympy as sp\nx, i = sp.symbols('x i')\nf = sp.lambdify(x, sp.Sum(x**i, (i, 0, 2)))\n"
+        "new = ctypes.pythonapi.PyCapsule_New\nnew.restype = ctypes.py_object\n"
+        "f.__globals__['_UFUNC_API'] = new(ctypes.c_void_p(1), None, None)\ndel new, ctypes",
+        "g = sp.lambdify(x, sp.Lambda(x, sp.exp(x))(x) + sp.Max(x, 1))",
+    )
+    found.check("assert f(2) == 7 and abs(g(0.0) - 2) < 1e-12 and '_UFUNC_API' not in f.__globals__")
+    found.check("import inspect\nassert 'def _lambdifygenerated' in inspect.getsource(f)")
+
+
 def test_numbers_of_mpmath_stay_in_their_context(sympy: Any) -> None:
     """The one of the process stays it; another one keeps its precision and its numbers."""
     found = _restored(
