@@ -23,6 +23,7 @@ from typing import Any
 import xxhash
 
 from durable_nb.capture import rebuild
+from durable_nb.capture.caches import Entries
 from durable_nb.capture.deep import DeepPickler
 from durable_nb.capture.definitions import Definitions, shared_nans
 from durable_nb.capture.groups import Grouping
@@ -30,8 +31,10 @@ from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, de
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
 
-__all__ = ["Codec", "Dumped", "Failed", "Lost", "Partly", "explain"]
+__all__ = ["CHANGING", "Codec", "Dumped", "Failed", "Lost", "Partly", "explain"]
 
+# What pickle says when another thread of the user's changes a container meanwhile.
+CHANGING = "changed size during iteration"
 _C_LIMIT = 10_000  # levels of C recursion that fit the stack of a main thread
 _DEEP = 100  # from so many levels on a group is written by the loop, once it was too deep
 
@@ -71,7 +74,8 @@ class Dumped:
     """One group as bytes: a pickle of {name: value}, its buffers, what it needs and what it is made of.
 
     `types` are the types seen that are not built in; `marks` name the functions and classes it rebuilds by value;
-    `deep` says that its nesting was too much for the C pickler.
+    `deep` says that its nesting was too much for the C pickler. `caches` says that it holds caches, whose memory is no
+    part of the content of a name; `warm` that some of them have a memory, and it is in here.
     """
 
     pickle: bytes
@@ -83,6 +87,8 @@ class Dumped:
     digest: str  # fingerprint: equal only if all bytes are
     size_bytes: int
     deep: bool = False
+    caches: bool = False
+    warm: bool = False
 
     def slim(self) -> Dumped:
         """Return the same without its bytes, for a group that is stored already."""
@@ -147,26 +153,55 @@ class Codec:
     def dump(self, names: Iterable[str], values: Mapping[str, Any]) -> Dumped:
         """Pickle {name: value} of one group jointly, definitions bound to its names by value.
 
-        Raises `Failed` with the native message. `KeyboardInterrupt` passes; every other exception is a reason.
+        Raises `Failed` with the native message. `KeyboardInterrupt` passes; every other exception is a reason. What a
+        cache remembers and cannot be stored is left out: it is computed again.
         """
+        names, sharing, entries = tuple(names), self._known.sharing, Entries()
+        try:
+            return self._dump(names, values, sharing, entries)
+        except Failed as failure:
+            if not entries.any or CHANGING in str(failure.args[0]):
+                raise
+        cold = self._dump(names, values, sharing)  # raises if it is not for what caches remember
+        while entries.leave_out(lambda part: self._can_store(names, part)):
+            try:
+                return self._dump(names, values, sharing, entries)
+            except Failed:
+                continue  # caches that are only reached by now may remember something of that kind, too
+        return cold
+
+    def dump_cold(self, names: Iterable[str], values: Mapping[str, Any]) -> Dumped:
+        """Do the same without anything that caches remember."""
         return self._dump(names, values, self._known.sharing)
 
+    def _can_store(self, names: Iterable[str], part: object) -> bool:
+        try:
+            self._dump(names, dict.fromkeys(names, part), self._known.sharing)
+        except Failed:
+            return False
+        return True
+
     def dump_alone(self, name: str, values: Mapping[str, Any]) -> Dumped:
-        """Pickle one name of a group for its own content, whatever it shares with others; raises `Failed`."""
+        """Pickle one name of a group for its own content, whatever it shares with others; raises `Failed`.
+
+        What caches remember is not part of it: who calls a function does not change it.
+        """
         return self._dump((name,), values, self._alone.get(name, Sharing()))
 
-    def _dump(self, names: Iterable[str], values: Mapping[str, Any], sharing: Sharing) -> Dumped:
+    def _dump(
+        self, names: Iterable[str], values: Mapping[str, Any], sharing: Sharing, entries: Entries | None = None
+    ) -> Dumped:
         # The very string that code has for the name: a class that holds its own name pickles to the same bytes
         # whether the namespace's key came from a cell or from a checkpoint.
         chosen = {sys.intern(name): values[name] for name in names}
         key = frozenset(chosen)
-        pickler = self._pickler(key, sharing)
+        pickler = self._pickler(key, sharing, entries)
         token = SHARING.set(replace(sharing, own=key))
         deep: DeepPickler | None = None
         try:
             data = None if key in self._deep else _shallow(pickler, chosen)
             if data is None:
-                pickler = self._pickler(key, sharing)
+                pickler = self._pickler(key, sharing, entries)
                 deep = DeepPickler(pickler)
                 with _uncollected():
                     data = deep.dump(chosen)
@@ -188,6 +223,8 @@ class Codec:
             types=frozenset(cls for cls in pickler.seen if cls.__module__ != "builtins"),
             marks=pickler.marks,
             deep=deep is not None,
+            caches=pickler.caches,
+            warm=entries is not None and entries.any,
         )
 
     def trail(self, name: str, value: object) -> Sequence[Any]:
@@ -205,9 +242,9 @@ class Codec:
             SHARING.reset(token)
         return ()
 
-    def _pickler(self, own: frozenset[str], sharing: Sharing) -> GroupPickler:
+    def _pickler(self, own: frozenset[str], sharing: Sharing, entries: Entries | None = None) -> GroupPickler:
         kind = SpecialPickler if self._special.intersection(own) else GroupPickler
-        return kind(self._known, sharing, io.BytesIO(), [], own=own)
+        return kind(self._known, sharing, io.BytesIO(), [], own=own, entries=entries)
 
     def dump_dill(self, name: str, value: object) -> Dumped:
         """Pickle one name by dill, for the types where dill is known to be right; raises `Failed`."""
@@ -260,6 +297,7 @@ class Codec:
             # What failed may have stumbled over what could not be made again: that is the reason then.
             gone = next((x.reason for x in current.lost if not x.settled), None) if current is not None else None
             raise (Lost(gone) if gone else Failed(explain(error))) from error
+        current.let_go(loaded)
         reason = current.reason()
         lost = {n: why for n, v in loaded.items() if (why := missing_in(v, self.namespace))} if reason else {}
         if reason is not None and (not lost or len(lost) == len(loaded)):

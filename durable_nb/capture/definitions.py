@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 import builtins
 import enum
-import functools
 import linecache
 import marshal
 import sys
@@ -19,15 +18,16 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from durable_nb.capture import foreign, rebuild, runtime_modules
+from durable_nb.capture import caches, foreign, rebuild, runtime_modules
+from durable_nb.capture.caches import LruCache
 from durable_nb.capture.foreign import codes
 from durable_nb.capture.reducers import Unstorable
 
 __all__ = ["Definitions", "constants", "importable", "is_definition", "own_scope", "parts", "private", "shared_nans"]
 
-LruCache: type = type(functools.lru_cache(abs))
 TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
 _ATOM_DEFINITIONS: tuple[type, ...] = (types.FunctionType, LruCache, *TYPING)
+_PLACES = (types.GetSetDescriptorType, types.MemberDescriptorType)
 # Made anew by `type.__new__` or set in the skeleton; __slotnames__ is a cache that pickling itself leaves behind.
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 NO_MODULES: Mapping[int, types.ModuleType] = types.MappingProxyType({})
@@ -163,7 +163,7 @@ def parts(obj: Any) -> list[Any]:
     if isinstance(obj, types.FunctionType):
         return [obj.__defaults__, obj.__kwdefaults__, obj.__dict__, obj.__annotations__, *(obj.__closure__ or ())]
     if type(obj) is LruCache:
-        return [vars(obj)["__wrapped__"], vars(obj)]
+        return [vars(obj)["__wrapped__"], vars(obj), *caches.held(obj)]
     if isinstance(obj, type):
         held = [v for k, v in vars(obj).items() if k not in _NOT_MEMBERS]
         if isinstance(obj, enum.EnumMeta):
@@ -190,9 +190,18 @@ def source_of(code: types.CodeType) -> str | None:
 class ByValue:
     """Describes definitions by value for one pickle; keeps shared sources, cells and globals shared in it."""
 
-    def __init__(self, namespace: dict[str, Any], modules: Mapping[int, types.ModuleType] = NO_MODULES) -> None:
-        """`modules` are the modules stored by value that the walk saw, by the id of their dictionary."""
-        self.namespace, self.modules = namespace, modules
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        modules: Mapping[int, types.ModuleType] = NO_MODULES,
+        entries: caches.Entries | None = None,
+    ) -> None:
+        """`modules` are the modules stored by value that the walk saw, by the id of their dictionary.
+
+        `entries` is what caches take along of what they remember; without it they are described as if new.
+        """
+        self.namespace, self.modules, self.entries = namespace, modules, entries
+        self.caches = False
         self.sources: dict[str, str | None] = {}
         self.nans: dict[int, tuple[int, float]] = {}
         self.empty_cells: set[int] = set()
@@ -269,11 +278,20 @@ class ByValue:
         return rebuild._make_made_module, args, state, None, None, rebuild._fill_made_module
 
     def lru_cache(self, wrapper: Any) -> tuple[Any, ...]:
-        """Describe a cache wrapper; it comes back empty, as a cache may."""
+        """Describe a cache wrapper, with what it remembers if this pickle is to take that along."""
+        self.caches = True
         options = wrapper.cache_parameters()
-        state = {k: v for k, v in vars(wrapper).items() if k not in ("__wrapped__", "cache_parameters")}
+        # Around a class `update_wrapper` has copied its slots as well; it does so again.
+        state = {
+            k: v
+            for k, v in vars(wrapper).items()
+            if k not in ("__wrapped__", "cache_parameters") and type(v) not in _PLACES
+        }
         args = (wrapper.__wrapped__, options["maxsize"], options["typed"])
-        return rebuild._make_lru_cache, args, state, None, None, rebuild._fill_dict
+        found = self.entries.of(wrapper) if self.entries is not None else None
+        if found is None:
+            return rebuild._make_lru_cache, args, state, None, None, rebuild._fill_dict
+        return caches._make_cache, args, {"dict": state, **found.as_state()}, None, None, caches._fill_cache
 
     def typing_object(self, obj: Any) -> tuple[Any, ...]:
         """Describe a NewType or type variable."""

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from durable_nb.capture import inline_dicts, runtime_modules
+from durable_nb.capture.caches import LruCache
 from durable_nb.capture.compare_parts import is_expression
 from durable_nb.capture.cycles import cycles
 from durable_nb.capture.definitions import (
     HEAP_TYPE,
     TYPING,
     Definitions,
-    LruCache,
     constants,
     importable,
     own_scope,

@@ -19,6 +19,7 @@ from durable_nb.model import CheckpointId, GroupData, GroupId, Manifest, Unsaved
 __all__ = ["Captured", "Look", "Memory"]
 
 FINGERPRINT_BYTES = 64 << 20
+CACHED_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,9 +208,11 @@ class Look:
 
     def _fingerprint(self, name: str, group: tuple[str, ...], dumped: Dumped) -> tuple[str, int]:
         """Return the digest and size of a name by itself; no digest where that would cost too much."""
-        if len(group) == 1:
+        if len(group) == 1 and not dumped.caches:
             return dumped.digest, dumped.size_bytes
-        if dumped.size_bytes > FINGERPRINT_BYTES:
+        # A call of a cached function makes its group another one; that must not make its large results new as well.
+        most = CACHED_BYTES if dumped.caches else FINGERPRINT_BYTES * len(group)
+        if dumped.size_bytes * len(group) > most:
             return "", dumped.size_bytes
         alone = self.alone(name, self.names)
         return ("", dumped.size_bytes) if alone is None else alone

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from durable_nb.capture import compare
-from durable_nb.capture.codec import Codec, Dumped, Failed
+from durable_nb.capture.codec import CHANGING, Codec, Dumped, Failed
 from durable_nb.capture.definitions import is_definition
 from durable_nb.capture.isolate import type_name, where
 from durable_nb.capture.proof import Claim, Proofs
@@ -20,8 +20,6 @@ __all__ = ["Bad", "Packed", "Packer"]
 
 GroupNames = tuple[str, ...]
 ATTEMPTS = 3
-# What pickle says when another thread of the user's changes a container meanwhile.
-_CHANGING = "changed size during iteration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ class Packer:
         for group in groups:
             self._dump(group, names, packed)
         self._without_their_needs(names, packed)
-        for _ in range(3):
+        for _ in range(4):
             new = [g for g, d in packed.good.items() if g not in packed.known and self._proofs.needed(d)]
             if not new or not self._prove(new, names, packed):
                 break
@@ -79,14 +77,14 @@ class Packer:
 
     def _dump(self, group: GroupNames, names: Mapping[str, Any], packed: Packed) -> None:
         codec = self._codec()
-        reason = _CHANGING
+        reason = CHANGING
         for _ in range(ATTEMPTS):
             try:
                 packed.put(group, codec.dump(group, names))
                 return
             except Failed as failure:
                 reason = str(failure.args[0])
-            if _CHANGING not in reason:
+            if CHANGING not in reason:
                 break
         if len(group) == 1:
             self._alone(group[0], names, reason, packed)
@@ -140,6 +138,10 @@ class Packer:
                     continue
                 again = True
                 del packed.good[group]
+                if dumped.warm:
+                    # Perhaps only what a cache remembers needs it: the cache does without.
+                    packed.put(group, self._codec().dump_cold(group, names))
+                    continue
                 for name in group:
                     reason = f"it needs {lost}, which cannot be stored: {packed.bad[lost].reason}"
                     packed.bad[name] = Bad(path="", type=type_name(names[name]), reason=reason)
@@ -151,8 +153,10 @@ class Packer:
         verdicts = self._check({g: packed.good[g] for g in groups}, names)
         failed = [(g, v) for g, v in zip(groups, verdicts, strict=True) if v is not None]
         for group, verdict in failed:
-            del packed.good[group]
-            if len(group) == 1:
+            if packed.good.pop(group).warm:
+                # Perhaps it is for what a cache remembers; the next round shows whether it loads without.
+                packed.put(group, self._codec().dump_cold(group, names))
+            elif len(group) == 1:
                 packed.bad[group[0]] = self._unproved(group[0], names, str(verdict))
             else:
                 self._take_apart(group, str(verdict), names, packed)

@@ -22,13 +22,13 @@ from functools import partial
 from threading import get_ident
 from typing import Any
 
-from durable_nb.capture import plain_bases, rebuild, runtime_modules
+from durable_nb.capture import caches, plain_bases, rebuild, runtime_modules
+from durable_nb.capture.caches import Entries, LruCache
 from durable_nb.capture.definitions import (
     HEAP_TYPE,
     TYPING,
     ByValue,
     Definitions,
-    LruCache,
     constants,
     importable,
     shared_nans,
@@ -143,7 +143,8 @@ def _definition(pickler: GroupPickler, obj: Any) -> Any:
     if type(obj) is types.FunctionType:
         return pickler.by_value.function(obj)
     if type(obj) is LruCache:
-        return pickler.by_value.lru_cache(obj)
+        with quiet():  # keys may have to be hashed
+            return pickler.by_value.lru_cache(obj)
     return pickler.by_value.typing_object(obj)
 
 
@@ -202,6 +203,10 @@ def _record(pickler: GroupPickler, obj: Any) -> Any:
     return rebuild._make_record, (type(obj).__name__,), state, None, None, rebuild._fill_record
 
 
+def _sentinel(pickler: GroupPickler, obj: Any) -> Any:
+    return (caches._make_mark, ()) if obj is caches.MARK else NotImplemented
+
+
 def _cell(pickler: GroupPickler, obj: Any) -> Any:
     return pickler.by_value.cell(obj)
 
@@ -229,6 +234,7 @@ _FIXED: Mapping[type, Action] = {
     type: _definition,
     LruCache: _definition,
     **dict.fromkeys(TYPING, _definition),
+    object: _sentinel,
     types.CodeType: _code,
     types.CellType: _cell,
     dataclasses.Field: _record,
@@ -313,11 +319,19 @@ class GroupPickler(pickle.Pickler):
     """The C pickler, asked for every object that is not a built-in value or container."""
 
     def __init__(
-        self, known: Binding, sharing: Sharing, file: io.BytesIO, buffers: list[memoryview], *, own: frozenset[str]
+        self,
+        known: Binding,
+        sharing: Sharing,
+        file: io.BytesIO,
+        buffers: list[memoryview],
+        *,
+        own: frozenset[str],
+        entries: Entries | None = None,
     ) -> None:
+        """`entries` is what caches take along of what they remember; without it they are stored as if new."""
         # Not a method of its own: with everything that it has seen it would wait for the garbage collector.
         super().__init__(file, 5, buffer_callback=partial(_take, buffers))
-        self.known, self.own, self.file, self.buffers = known, own, file, buffers
+        self.known, self.own, self.file, self.buffers, self.entries = known, own, file, buffers, entries
         self.definitions = known.definitions
         self._by_value: ByValue | None = None
         self.dicts = sharing.dicts
@@ -328,13 +342,18 @@ class GroupPickler(pickle.Pickler):
     def by_value(self) -> ByValue:
         """What describes definitions by value; most groups hold none."""
         if self._by_value is None:
-            self._by_value = ByValue(self.known.namespace, self.known.modules)
+            self._by_value = ByValue(self.known.namespace, self.known.modules, self.entries)
         return self._by_value
 
     @property
     def marks(self) -> frozenset[str]:
         """The definitions that this pickle rebuilds by value."""
         return frozenset() if self._by_value is None else frozenset(self._by_value.marks)
+
+    @property
+    def caches(self) -> bool:
+        """Tell whether this pickle holds a cache by value."""
+        return self._by_value is not None and self._by_value.caches
 
     def take_buffer(self, buffer: pickle.PickleBuffer) -> bool:
         """Take a buffer out of band; True: it is too small for that."""

@@ -26,8 +26,9 @@ from typing import Any
 
 from durable_nb.capture import foreign, generated
 from durable_nb.capture.foreign import Lost, NotFound
+from durable_nb.capture.whole import missing_in
 
-__all__ = ["Loading", "loading", "missing_of_library", "resolve", "stand_in", "when_live"]
+__all__ = ["Loading", "loading", "missing_of_library", "resolve", "stand_in", "when_live", "when_lost"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Loading:
 
     `layouts` gives the names in the order of a closure's cells for code that this Python orders in another way.
     `afterwards` is what to do once the values are live, which what is only compared or proved never is.
+    `optional` gives the values the chance to let go of what was not made again, where they can do without it.
     """
 
     namespace: dict[str, Any]
@@ -43,6 +45,17 @@ class Loading:
     lost: list[Lost] = field(default_factory=list)
     layouts: dict[int, tuple[types.CodeType, tuple[str, ...]]] = field(default_factory=dict)
     afterwards: list[Callable[[], None]] = field(default_factory=list)
+    optional: list[Callable[[dict[str, Any]], None]] = field(default_factory=list)
+
+    def let_go(self, loaded: Mapping[str, object]) -> None:
+        """Drop what the loaded values can do without; what is left of stand-ins is then a loss of nobody's."""
+        if not self.lost or not self.optional:
+            return
+        for action in self.optional:
+            action(self.namespace)
+        if all(missing_in(value, self.namespace) is None for value in loaded.values()):
+            for index in range(len(self.lost)):
+                self.lost[index].settle()
 
     def reason(self) -> str | None:
         """Return why something that was loaded is not whole, or None."""
@@ -88,6 +101,11 @@ def resolve(name: str) -> object:
 def when_live(action: Callable[[], None]) -> None:
     """Have something done once the values that are being loaded are live."""
     _LOADING.get().afterwards.append(action)
+
+
+def when_lost(action: Callable[[dict[str, Any]], None]) -> None:
+    """Have something done, given the namespace, if this load meets what cannot be made again."""
+    _LOADING.get().optional.append(action)
 
 
 def _main(path: tuple[str, ...]) -> object:
