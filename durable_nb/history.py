@@ -14,6 +14,7 @@ from durable_nb.model import CheckpointId, Event, Json
 __all__ = [
     "Attempt",
     "Checkpoint",
+    "FileLeft",
     "Inputs",
     "KernelLife",
     "Record",
@@ -108,6 +109,16 @@ class Record:
     outputs: bool
     # Files that it opened for writing, removed or renamed and that are there; None: recorded before that was noted.
     files_written: tuple[str, ...] | None = None
+    # Marks of the files that it changed, as it left them, and of folders in which it changed the names.
+    files_left: tuple[Json, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLeft:
+    """How an ended attempt left a file; `seq` is that of its end."""
+
+    seq: int
+    mark: Json
 
 
 @dataclass(slots=True, kw_only=True)
@@ -189,6 +200,9 @@ class Run:
     # Once a cell has run in the middle of the notebook the head is there, too: what is skipped then is further on.
     passing: bool = False
     passed: list[str] = field(default_factory=list)
+    # Path → how ended attempts of the run left that file, in order; and the paths that its finished ones have read.
+    files: dict[str, list[FileLeft]] = field(default_factory=dict)
+    files_read: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -340,6 +354,9 @@ def _activity_ended(state: State, event: Event) -> None:
     attempt.error = event.payload.get("error", "") or event.payload.get("cause", "")
     took = event.metadata.get("execution_time_ms")
     attempt.duration_s = took / 1000 if took is not None else (event.timestamp - attempt.started) / 1e6
+    if (run := state.runs.get(event.run_id)) is not None:
+        for mark in event.payload.get("files_left", ()):
+            run.files.setdefault(mark["path"], []).append(FileLeft(seq=event.seq, mark=mark))
     if event.event_type != "ActivityCompleted":
         return
     attempt.checkpoint_id = event.payload["checkpoint"]["id"]
@@ -373,9 +390,11 @@ def _record(state: State, event: Event, attempt: Attempt) -> None:
         execution_count=attempt.execution_count,
         outputs=bool(payload.get("attachments")),
         files_written=tuple(payload["files_written"]) if "files_written" in payload else None,
+        files_left=tuple(payload.get("files_left", ())),
     )
     run = state.runs[event.run_id]
     run.records.append(record)
+    run.files_read.update(mark["path"] for mark in record.inputs.files)
     run.by_code.setdefault(record.code_hash, []).append(record)
 
 

@@ -37,7 +37,13 @@ class Facts(Protocol):
         """Return None if the component of process state is what it was, or unset then and untouched now."""
         ...
 
-    def file_differs(self, mark: Json) -> str | None: ...
+    def file_differs(self, mark: Json, record: Record) -> str | None:
+        """Return None if the file is what the attempt read, or as a cell further down is recorded to have left it."""
+        ...
+
+    def file_overwritten(self, mark: Json, record: Record) -> str | None:
+        """Return None unless a cell above has changed the file since the attempt left it so."""
+        ...
 
     def depends_differs(self, depends: Mapping[str, str]) -> str | None: ...
 
@@ -100,7 +106,10 @@ def _reasons(record: Record, facts: Facts, unknown_inputs: str) -> Iterable[str]
         if (text := facts.module_differs(module, digest)) is not None:
             yield text
     for mark in inputs.files:
-        if (text := facts.file_differs(mark)) is not None:
+        if (text := facts.file_differs(mark, record)) is not None:
+            yield text
+    for mark in record.files_left:
+        if (text := facts.file_overwritten(mark, record)) is not None:
             yield text
     yield from _name_reasons(record, facts)
 

@@ -1,33 +1,28 @@
-"""Which files a cell reads, seen by the interpreter's audit hook, and whether they are still the same (rule 6).
+"""Which files a cell reads and changes, seen by the interpreter's audit hook (rule 6).
 
-Called by the engine around the body of a cell and when it decides whether to skip it. Nothing is stored here; when the
-recording has ended, the marks describe the files as they were at that moment.
+Called by the engine around the body of a cell. Nothing is stored here; when the recording has ended, the marks describe
+the files as they were at that moment.
 """
 
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import stat
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from durable_nb.capture.access_modules import installed_folders
+from durable_nb.capture.file_marks import FileMark, fingerprint
 from durable_nb.capture.files_guard import FileGuard, FileRefused, is_exclusive, writes
+from durable_nb.capture.files_left import Changes
 
-__all__ = ["FileMark", "FileReads", "Recording", "changed", "fingerprint", "made_again"]
+__all__ = ["FileReads", "Recording"]
 
-FULL_DIGEST_BYTES: Final = 64 << 20
-_SAMPLES: Final = 64
-_EDGE_BYTES: Final = 1 << 20
-_SAMPLE_BYTES: Final = 64 << 10
-_BLOCK_BYTES: Final = 1 << 20
 MAX_FILES: Final = 10_000
 
 # Events after which something may have been read that no `open` event shows.
@@ -55,122 +50,6 @@ _IGNORED_PARTS: Final = (
     f"{os.sep}__pycache__{os.sep}",
 )
 _IGNORED_ENDS: Final = (".pyc", ".pyo", ".so", ".pyd", ".ttf", ".otf", ".afm", f"{os.sep}.durable")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileMark:
-    """A file (or a folder whose names were listed, or a name that was not there) as a cell saw it.
-
-    `digest` of a file is its SHA-256, with the prefix `sampled:` for files above 64 MiB, of which only the size,
-    both ends and 64 pieces are read; of a folder that of its visible names; empty when there was nothing.
-    """
-
-    path: str
-    kind: Literal["file", "folder", "missing"]
-    size_bytes: int = 0
-    mtime_ns: int = 0
-    digest: str = ""
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the mark as JSON values."""
-        return {
-            "path": self.path,
-            "kind": self.kind,
-            "size_bytes": self.size_bytes,
-            "mtime_ns": str(self.mtime_ns),  # Nanoseconds since 1970 do not fit the 53 bits of a JSON number.
-            "digest": self.digest,
-        }
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> FileMark:
-        """Build the mark that `as_json` described."""
-        return cls(
-            path=value["path"],
-            kind=value["kind"],
-            size_bytes=value["size_bytes"],
-            mtime_ns=int(value["mtime_ns"]),
-            digest=value["digest"],
-        )
-
-
-def _digest(path: str, size_bytes: int) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb", buffering=0) as stream:
-        if size_bytes <= FULL_DIGEST_BYTES:
-            while block := stream.read(_BLOCK_BYTES):
-                digest.update(block)
-            return digest.hexdigest()
-        digest.update(str(size_bytes).encode())
-        step = (size_bytes - _EDGE_BYTES) // (_SAMPLES + 1)
-        pieces = [(0, _EDGE_BYTES), (size_bytes - _EDGE_BYTES, _EDGE_BYTES)]
-        pieces += [(step * (n + 1), _SAMPLE_BYTES) for n in range(_SAMPLES)]
-        for offset, length in pieces:
-            stream.seek(offset)
-            digest.update(stream.read(length))
-    return "sampled:" + digest.hexdigest()
-
-
-def _names_digest(path: str) -> str:
-    # Hidden names are the tools' own, such as our folder and Jupyter's checkpoints.
-    names = sorted(n for n in os.listdir(path) if not n.startswith(".") and n != "__pycache__")
-    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def fingerprint(path: str) -> FileMark:
-    """Return the mark of what is at `path` now; OSError when it is there and cannot be read."""
-    path = os.path.abspath(path)
-    try:
-        status = os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return FileMark(path=path, kind="missing")
-    if stat.S_ISDIR(status.st_mode):
-        return FileMark(path=path, kind="folder", digest=_names_digest(path))
-    return FileMark(
-        path=path,
-        kind="file",
-        size_bytes=status.st_size,
-        mtime_ns=status.st_mtime_ns,
-        digest=_digest(path, status.st_size),
-    )
-
-
-def changed(mark: FileMark | Mapping[str, Any]) -> str | None:
-    """Return in one sentence how a file differs from its mark (or the mark's JSON form), None if it is the same.
-
-    The file is only read when its size is the same and its time of change is not.
-    """
-    if not isinstance(mark, FileMark):
-        mark = FileMark.from_json(mark)
-    try:
-        status = os.stat(mark.path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None if mark.kind == "missing" else f"{mark.path} is not there any more."
-    except OSError as error:
-        return f"{mark.path} cannot be looked at: {error.strerror}."
-    if mark.kind == "missing":
-        return f"{mark.path} was not there and is there now."
-    if stat.S_ISDIR(status.st_mode) != (mark.kind == "folder"):
-        return f"{mark.path} was a {mark.kind} and is none now."
-    try:
-        if mark.kind == "folder":
-            return None if _names_digest(mark.path) == mark.digest else f"{mark.path} holds other files now."
-        if status.st_size != mark.size_bytes:
-            return f"{mark.path} has {status.st_size} bytes instead of {mark.size_bytes}."
-        if status.st_mtime_ns == mark.mtime_ns or _digest(mark.path, status.st_size) == mark.digest:
-            return None
-    except OSError as error:
-        return f"{mark.path} cannot be read: {error.strerror}."
-    return f"{mark.path} has other contents now."
-
-
-def made_again(path: str, since_us: int) -> str | None:
-    """Return in one sentence that a file which a cell removed was made again after a moment, else None."""
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    # The time of the last change of any kind: what was copied here keeps its old time of writing.
-    return f"it removes {path}, which has been made again." if status.st_ctime_ns // 1000 >= since_us else None
 
 
 def _ignored_folders() -> tuple[str, ...]:
@@ -214,7 +93,7 @@ def _ignored_folders() -> tuple[str, ...]:
 class Recording:
     """What happened while a recording was active; complete once the recording has ended."""
 
-    EVENTS: Final = frozenset({"open", *_UNSEEN, *_LISTINGS, *_REMOVALS})
+    EVENTS: Final = frozenset({"open", *_UNSEEN, *_LISTINGS, *_REMOVALS, *Changes.EVENTS})
 
     def __init__(self, ignored: tuple[str, ...]) -> None:
         self._ignored = ignored
@@ -226,6 +105,7 @@ class Recording:
         self._removed: set[str] = set()
         self._unknown: set[str] = set()
         self._marks: tuple[FileMark, ...] = ()
+        self._changes = Changes(self.path_of)
 
     @property
     def reads(self) -> tuple[FileMark, ...]:
@@ -248,6 +128,13 @@ class Recording:
         """The absolute paths of the files that were removed or renamed and are gone, sorted."""
         return tuple(sorted(path for path in self._removed if not os.path.lexists(path)))
 
+    def left(self, known: Container[str]) -> list[dict[str, Any]]:
+        """Return how the cell left the files that it changed, and folders of `known` that it changed the names in.
+
+        `known` are the paths that cells have read: theirs come first where there are too many.
+        """
+        return self._changes.left(known)
+
     @property
     def unknown(self) -> tuple[str, ...]:
         """Why there may be inputs that are not in `reads`, sorted."""
@@ -255,6 +142,8 @@ class Recording:
 
     def event(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Take one audit event; called in whatever thread caused it."""
+        if event in Changes.EVENTS:
+            self._changes.event(event, arguments)
         if event == "open":
             self._opened(*arguments[:3])
         elif event in _LISTINGS:
@@ -265,7 +154,7 @@ class Recording:
                 self._removed.add(path)
         elif event == "sqlite3.connect" and arguments[0] == ":memory:":
             return
-        else:
+        elif event in _UNSEEN:
             self._unknown.add(_UNSEEN[event])
 
     def failed(self, error: Exception) -> None:
@@ -288,6 +177,7 @@ class Recording:
         flags = flags if isinstance(flags, int) else 0
         keeps = bool(flags & os.O_RDWR) and not flags & os.O_TRUNC
         if writes(mode, flags):
+            self._changes.touch(found, keeps=not flags & os.O_TRUNC, appends=bool(flags & os.O_APPEND))
             if is_exclusive(mode, flags) or not os.path.lexists(found):
                 self._fresh.add(found)
             if not is_exclusive(mode, flags):

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from durable_nb.capture.access import Access, analyse, code_hash, module_digest
-from durable_nb.capture.files_read import FileMark, Recording, changed, made_again
+from durable_nb.capture.file_marks import FileMark, changed, made_again
+from durable_nb.capture.files_read import Recording
+from durable_nb.engine.file_places import left_so_by_later, overwritten
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.engine.replay import Place
 from durable_nb.errors import UsageError
@@ -301,12 +303,16 @@ class Present:
             return None  # nothing had set it then, nothing has set it since the load
         return f"{component} is not what it was"
 
-    def file_differs(self, mark: Json) -> str | None:
+    def file_differs(self, mark: Json, record: Record) -> str | None:
         if mark["kind"] == REMOVED:
             # A cell further up that had to run has made the file again; this one is what takes it away.
             life = self.engine.state.last_kernel
             return made_again(mark["path"], life.attached) if life is not None else None
-        return changed(FileMark.from_json(mark))
+        text = changed(FileMark.from_json(mark))
+        return None if text is None or left_so_by_later(self.engine, mark, record) else text
+
+    def file_overwritten(self, mark: Json, record: Record) -> str | None:
+        return overwritten(self.engine, mark, record)
 
     def depends_differs(self, depends: Mapping[str, str]) -> str | None:
         now = depends_digests(self.request.options.depends)

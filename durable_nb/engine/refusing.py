@@ -43,7 +43,7 @@ def refuse(engine: Engine, started: Started, event: Event, made: Sequence[Unsave
         ),
         unsaved=[{"name": u.name, "path": u.path, "type": u.type, "reason": u.reason} for u in made],
     )
-    engine.guarded("record the failure", lambda: engine.record_error(started, event, error))
+    engine.guarded("record the failure", lambda: engine.record_error(started, event, error, engine.files_left()))
     # No finished cell made them: nobody may run this one again in the belief that it does.
     engine.capture.note_made({u.name: "outside" for u in made})
     engine.guarded("save what the cell changed", engine.commit_outside)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import PurePath
 
 from durable_nb.history import Record
-from durable_nb.model import CheckpointId, Manifest
+from durable_nb.model import CheckpointId, Json, Manifest
 
 __all__ = ["Place", "Replay"]
 
@@ -38,6 +39,10 @@ class Replay:
     # Name → when a cell of this life made it, run or skipped, and the checkpoint that says what it shared then.
     met: dict[str, tuple[int, CheckpointId]] = field(default_factory=dict)
     last_seq: int = 0  # the attempt that was reused last: Run All meets what came after it next
+    # Path → how many changes of files were met before it in this life, which attempt made it, and whether it took the
+    # file (or the folder with everything in it) away.
+    files: dict[str, tuple[int, int, bool]] = field(default_factory=dict)
+    _files_met: int = 0
 
     def __bool__(self) -> bool:
         return bool(self.names or self.process)
@@ -46,14 +51,35 @@ class Replay:
         self.names.clear()
         self.process.clear()
 
+    def begin(self) -> None:
+        """Forget everything: what was met so far does not count any more, Run All begins at the top."""
+        self.clear()
+        self.met.clear()
+        self.files.clear()
+        self.last_seq = 0
+
     def meet(self, names: Iterable[str], checkpoint_id: CheckpointId) -> None:
         """Note that a cell of this life has made these names."""
         self.turn += 1
         self.met.update(dict.fromkeys(names, (self.turn, checkpoint_id)))
 
+    def meet_files(self, marks: Iterable[Json], seq: int) -> None:
+        """Note that a cell of this life, run or skipped, has left files so; `seq` is the end of its attempt."""
+        for mark in marks:
+            self._files_met += 1
+            self.files[mark["path"]] = (self._files_met, seq, mark["kind"] == "missing")
+
+    def last_change(self, path: str) -> int | None:
+        """Return the end of the attempt that was met last of those that changed a file, or took a folder above away."""
+        own = [self.files[path]] if path in self.files else []
+        above = (self.files.get(str(folder)) for folder in PurePath(path).parents)
+        met = [*own, *(entry for entry in above if entry and entry[2])]
+        return max(met)[1] if met else None
+
     def take(self, record: Record, after: Manifest) -> None:
         """Note what the record's attempt left behind."""
         self.last_seq = record.seq
+        self.meet_files(record.files_left, record.seq)
         self.meet(record.changed, record.checkpoint_id)
         for name in record.changed:
             if (variable := after.names.get(name)) is not None:

@@ -196,9 +196,7 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live
     _apply(engine, staged, delete_others=not keep_live)
     engine.shell.namespace.update(mine)
     lost = processes.restore(engine, manifest.process, only={*engine.process.names(), GUI} - processes.EARLY)
-    engine.replay.clear()
-    engine.replay.met.clear()
-    engine.replay.last_seq = 0
+    engine.replay.begin()
     engine.head = manifest
     engine.adopt(manifest, [n for n in staged.values if n in manifest.names and n not in mine])
     engine.attached_process = _live_digests(engine)

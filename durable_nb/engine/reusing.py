@@ -180,7 +180,5 @@ def take_up(engine: Engine, passed: Sequence[str], kept: Collection[str]) -> str
         return str(error.args[0])
     finally:
         # Run All begins at the top again.
-        engine.replay.clear()
-        engine.replay.met.clear()
-        engine.replay.last_seq = 0
+        engine.replay.begin()
     return None

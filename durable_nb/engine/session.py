@@ -289,7 +289,9 @@ class Engine:
                 raise KeyboardInterrupt("interrupted, when the cell had finished and was saved.") from error
             if (event := started.event) is not None:
                 stopped = KeyboardInterrupt("while the result was being saved")
-                self.guarded("record the interrupt", lambda: self.record_error(started, event, stopped))
+                self.guarded(
+                    "record the interrupt", lambda: self.record_error(started, event, stopped, self.files_left())
+                )
             raise
         if refused is not None:
             raise refused
@@ -300,7 +302,7 @@ class Engine:
         """Commit the cell; or refuse to, because it made what cannot be stored and was to fail then."""
         assert self.watch is not None
         metadata = self.metadata(started)
-        files = self.watch.end()
+        files, left = self.watch.end(), self.files_left()
         delta, process_changed = self.delta(
             started.activity_id, request.options.include, request.options.exclude, self.watch.inputs.access.stores
         )
@@ -324,6 +326,7 @@ class Engine:
             "inputs": found.to_json(),
             "setup": request.options.setup,
             "files_written": files.touched[:MAX_FILES],
+            "files_left": left,
         }
         draft = self.draft(
             "ActivityCompleted",
@@ -343,18 +346,29 @@ class Engine:
         self._note_cells()
         if started.event is None:
             return
-        self.record_error(started, started.event, error)
+        self.record_error(started, started.event, error, self.files_left())
         # What it had changed by then stays in memory, and hours of work may be in it: a loss must not take it back.
         # The next durable cell would commit the same.
         self.commit_outside()
 
-    def record_error(self, started: Started, event: Event, error: BaseException) -> None:
+    def files_left(self) -> list[Json]:
+        """Return how the cell that ended left the files that it changed; from now on they count as met so."""
+        assert self.watch is not None
+        run = self.state.run
+        left = self.watch.end().left(run.files_read if run else ())
+        # Also where it cannot be recorded: the event that is about to be written is the end of the attempt.
+        self.replay.meet_files(left, self.state.last_seq + 1)
+        return left
+
+    def record_error(
+        self, started: Started, event: Event, error: BaseException, files_left: Sequence[Json] = ()
+    ) -> None:
         kind = "ActivityCanceled" if isinstance(error, KeyboardInterrupt) else "ActivityFailed"
         self.append(
             self.draft(
                 kind,
                 {"error": f"{type(error).__name__}: {error}"[:2000], "error_type": type(error).__name__,
-                 "error_message": str(error)[:2000]},
+                 "error_message": str(error)[:2000], **({"files_left": list(files_left)} if files_left else {})},
                 activity_id=started.activity_id,
                 attempt=started.attempt,
                 metadata=self.metadata(started),

@@ -25,9 +25,6 @@ NAMES = sorted(path.name for path in NOTEBOOKS.glob("*.ipynb"))
 # No notebook seeds Python's own stream: no two runs have the same one at the end, and one that nobody has drawn from
 # by the kill is as good as any other.
 UNSEEDED = "<random stream>"
-# Points at which Run All is not equal yet, and why.
-FILES = "cells that read files which a later finished cell removed run again, without them"
-KNOWN = {("recovery.ipynb", "tidy"): FILES, ("what-cannot-be-stored.ipynb", "tidy"): FILES}
 # The cell to die in, and what it prints first.
 VICTIMS = {
     "quickstart.ipynb": ("validate", "nearest neighbours"),
@@ -171,8 +168,6 @@ def points() -> list[object]:
             if not cells[done - 1].durable:
                 continue  # what it did to the shell's history is lost with the kernel, which is what plain cells are
             marks = [] if done in short else [pytest.mark.nightly]
-            if (name, cells[done - 1].name) in KNOWN:
-                marks.append(pytest.mark.xfail(reason=KNOWN[name, cells[done - 1].name], strict=True))
             found.append(pytest.param(name, done, id=f"{Path(name).stem}-{cells[done - 1].name}", marks=marks))
     return found
 

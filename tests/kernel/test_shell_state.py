@@ -45,9 +45,10 @@ def test_numbers_inputs_and_outs_go_on(fresh: Kernel) -> None:
         "s.set_out(8, 'eight', latest=True)"
     )
     assert reply.status == "ok"
-    looked = fresh.run("[In[1], In[7], In[8], Out[1], Out[7], _7, _i7, _i, _ii, _, __]")
+    looked = fresh.run("print([In[1], In[7], In[8], Out[1], Out[7], _7, _i7, _i, _ii, _, __])")
     assert looked.execution_count == 9
-    assert looked.result == "['6*7', 'get_ipython()', 'y', 42, 'seven', 'seven', '%pwd', 'y', '%pwd', 'eight', 'seven']"
+    found = "['6*7', 'get_ipython()', 'y', 42, 'seven', 'seven', '%pwd', 'y', '%pwd', 'eight', 'seven']\n"
+    assert found == looked.text()
     assert fresh.run("In[9][:6]").result == "'[In[1]'"
     assert ask(fresh, f"sorted({SHELL}.state()['inputs'])") == ["10", "2", "9"]
     assert fresh.run("len(In), get_ipython().displayhook.prompt_count").result == "(12, 11)"

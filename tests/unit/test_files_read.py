@@ -18,8 +18,9 @@ from pathlib import Path
 import pytest
 
 import durable_nb
-from durable_nb.capture import files_read
-from durable_nb.capture.files_read import FileMark, FileReads, Recording, changed, fingerprint, made_again
+from durable_nb.capture import file_marks
+from durable_nb.capture.file_marks import FileMark, changed, fingerprint, made_again
+from durable_nb.capture.files_read import FileReads, Recording
 
 
 def seen_by(action: Callable[[], object]) -> Recording:
@@ -238,7 +239,7 @@ def test_marks_are_json(data: Path) -> None:
 def test_same_size_and_time_is_unchanged_without_reading(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Only a file that looks different is read."""
     mark = fingerprint("a.csv")
-    monkeypatch.setattr(files_read, "_digest", lambda *_: pytest.fail("read"))
+    monkeypatch.setattr(file_marks, "_digest", lambda *_: pytest.fail("read"))
     assert changed(mark) is None
 
 
@@ -269,7 +270,7 @@ def test_a_changed_file_is_told_in_one_sentence(data: Path, change: Callable[[Pa
 
 def test_large_files_are_sampled(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Above the limit both ends and pieces between are read; a change there is found."""
-    monkeypatch.setattr(files_read, "FULL_DIGEST_BYTES", 4 << 20)
+    monkeypatch.setattr(file_marks, "FULL_DIGEST_BYTES", 4 << 20)
     path = data / "large.bin"
     path.write_bytes(bytes(8 << 20))
     mark = fingerprint(str(path))

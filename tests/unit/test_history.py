@@ -80,9 +80,13 @@ class ByHand:
         """Answer by the list."""
         return f"{component} differs" if component in self.differing else None
 
-    def file_differs(self, mark: Json) -> str | None:
+    def file_differs(self, mark: Json, record: Record) -> str | None:
         """Answer by the list."""
         return "file differs" if "file" in self.differing else None
+
+    def file_overwritten(self, mark: Json, record: Record) -> str | None:
+        """Answer by the list."""
+        return "file overwritten" if "overwritten" in self.differing else None
 
     def depends_differs(self, depends: Mapping[str, str]) -> str | None:
         """Find no difference."""
