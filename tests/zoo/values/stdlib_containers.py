@@ -217,9 +217,9 @@ def cached(n):
 cached(3)
 cached
 """,
-        check="x(3) == 6 and x(4) == 8 and calls[-1] == 4 and x.cache_parameters()['maxsize'] == 4",
-        keeps="equal",
-        note="the cache is empty: what it held is computed again",
+        check="[x.cache_info()[1:], x(3), calls] == [(1, 4, 1), 6, [3]] and x(4) == 8 and calls == [3, 4]",
+        keeps="exact",
+        note="with what it remembers, in the order of use",
     ),
     Value(
         cls="function",
