@@ -10,6 +10,7 @@ import fnmatch
 import logging
 import re
 import sys
+import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
@@ -21,6 +22,7 @@ from durable_nb.capture.groups import Grouping, is_atomic, partition
 from durable_nb.capture.isolate import type_name
 from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.packing import Packer
+from durable_nb.capture.pickler import quiet
 from durable_nb.capture.reducers import Plugin, load, troubles
 from durable_nb.capture.reducers.io import is_console
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
@@ -156,7 +158,7 @@ class NamespaceCapture:
         definitions = Definitions(names)
         # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.
         imported = {n: at for n, at in self._imported().items() if not _is_made(at[0])}
-        theirs = [(names[n], at) for n, at in imported.items() if n in names and not is_atomic(names[n])]
+        theirs = [(names[n], at) for n, at in imported.items() if n in names and _is_owned(names[n])]
         theirs += [
             (held, (module, name))
             for module, name in _PROCESS_OBJECTS
@@ -245,7 +247,8 @@ class NamespaceCapture:
         others = set(live) - set(staged.values) - staged.reused
         places = {n: v for n, v in staged.values.items() if runtime_modules.is_place(n)}
         runtime_modules.remove(others, live)
-        runtime_modules.place(places)
+        with quiet():  # the package of a module may have to be imported
+            runtime_modules.place(places)
         # One call: no other thread ever sees half of the names.
         self._namespace.update({n: v for n, v in staged.values.items() if n not in places and not _OUT.fullmatch(n)})
         for name in others:
@@ -322,6 +325,12 @@ class NamespaceCapture:
 def _is_made(module: str) -> bool:
     found = sys.modules.get(module)
     return found is not None and runtime_modules.is_made(found, named=True)
+
+
+def _is_owned(value: object) -> bool:
+    # A finder of the notebook makes modules inside packages that are not the notebook's.
+    made = isinstance(value, types.ModuleType) and runtime_modules.is_made(value, named=True)
+    return not made and not is_atomic(value)
 
 
 def _wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ values. Looking changes nothing and runs no code of a lazy module; `place` and `
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 import sys
 import types
@@ -16,18 +17,29 @@ from typing import Any
 
 __all__ = ["Elsewhere", "by_value", "is_made", "is_place", "place", "reads", "remove"]
 
+_log = logging.getLogger(__name__)
 _PLACE = re.compile(r"sys\.(modules|meta_path|path_hooks)\[(.+)\]")
 _MAINS = frozenset({"__main__", "__mp_main__"})
 
 
-def _origin(module: Any) -> tuple[Any, bool]:
-    """Return a module's dictionary and whether a loader that every process has made it."""
+def _origin(module: Any) -> tuple[dict[str, Any], bool | None]:
+    """Return a module's dictionary and whether a loader made it that every process has; None: no loader is known."""
     held: dict[str, Any] = object.__getattribute__(module, "__dict__")
     spec = held.get("__spec__")
     loader = getattr(spec, "loader", None) or held.get("__loader__")
-    folders = getattr(spec, "submodule_search_locations", None) is not None
-    cls = loader if isinstance(loader, type) else type(loader)
-    return held, (loader is not None and not _mine(cls)) or folders
+    if loader is not None:
+        return held, not _mine(loader if isinstance(loader, type) else type(loader)) or _is_librarys(held)
+    return held, True if getattr(spec, "submodule_search_locations", None) is not None else None
+
+
+def _is_librarys(held: Mapping[str, Any]) -> bool:
+    """Tell whether a module is source of a library: a loader of the notebook around all imports does not change it."""
+    name, file = held.get("__name__"), held.get("__file__")
+    if not isinstance(name, str) or not isinstance(file, str):
+        return False
+    installed = not {"site-packages", "dist-packages"}.isdisjoint(file.split("/"))
+    standard = name.partition(".")[0] in sys.stdlib_module_names
+    return (installed or standard) and file.endswith((".py", ".pyc", ".so"))
 
 
 def _mine(obj: Any) -> bool:
@@ -51,10 +63,12 @@ def is_made(module: Any, *, named: bool = False) -> bool:
     name = held.get("__name__")
     if real or not isinstance(name, str) or name in _MAINS:
         return False
+    if real is False:
+        return True
     root = sys.modules.get(name.partition(".")[0])
     if isinstance(root, types.ModuleType) and root is not module and _origin(root)[1]:
         return False
-    return named or "__builtins__" in held or held.get("__loader__") is not None
+    return named or "__builtins__" in held
 
 
 def by_value(module: types.ModuleType) -> bool:
@@ -68,11 +82,7 @@ def by_value(module: types.ModuleType) -> bool:
         return False
     # What was loaded by hand from a file of the user's; not a library that was imported twice.
     file = vars(module).get("__file__")
-    return file is None or (
-        str(file).endswith(".py")
-        and not {"site-packages", "dist-packages"}.intersection(str(file).split("/"))
-        and name.partition(".")[0] not in sys.stdlib_module_names
-    )
+    return file is None or (str(file).endswith(".py") and not _is_librarys(vars(module)))
 
 
 class Elsewhere:
@@ -158,6 +168,18 @@ def place(values: Mapping[str, Any]) -> None:
     sys.modules.update(modules)
     if values:
         importlib.invalidate_caches()
+    for name, module in modules.items():
+        package, _, last = name.rpartition(".")
+        # An import says this to the package; one that is stored itself holds it already.
+        if package and package not in modules:
+            _tell(package, last, module)
+
+
+def _tell(package: str, last: str, module: Any) -> None:
+    try:
+        setattr(importlib.import_module(package), last, module)
+    except Exception:  # code of a package: the module is there all the same, and its package says why it is not
+        _log.warning("%s.%s is back, but its package %s could not be imported", package, last, package, exc_info=True)
 
 
 def remove(names: Iterable[str], values: Mapping[str, Any]) -> None:
@@ -168,6 +190,10 @@ def remove(names: Iterable[str], values: Mapping[str, Any]) -> None:
             continue
         if found[1] == "modules":
             sys.modules.pop(found[2], None)
+            package, _, last = found[2].rpartition(".")
+            held = vars(sys.modules[package]) if isinstance(sys.modules.get(package), types.ModuleType) else {}
+            if held.get(last) is values[name]:
+                del held[last]
         else:
             entries = getattr(sys, found[1])
             entries[:] = [e for e in entries if e is not values[name]]

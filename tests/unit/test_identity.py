@@ -58,6 +58,29 @@ CASES: dict[str, tuple[str, str]] = {
         ("d={'a':1,'b':2,'c':3}; it=reversed(d); next(it)"),
         ("assert list(it)==['b','a']"),
     ),
+    "finished iterators over dictionaries": (
+        (
+            "from collections import OrderedDict\nd, o = {'a': 1}, OrderedDict(a=1)\n"
+            "its=[way(look()) for m in (d, o) for look in (m.keys, m.values, m.items) for way in (iter, reversed)]\n"
+            "kinds=[type(it).__name__ for it in its]; left=[list(it) for it in its]"
+        ),
+        ("d['b']=o['b']=2; assert [type(it).__name__ for it in its]==kinds and not any([*it] for it in its)"),
+    ),
+    "a group that a loop over a groupby left behind": (
+        (
+            "import itertools\nfor key, group in itertools.groupby(['Al', 'Wes', 'Will'], lambda name: name[0]):\n"
+            "    names = list(group)"
+        ),
+        ("assert type(group) is type(next(itertools.groupby('x'))[1]) and list(group)==[]"),
+    ),
+    "a group in which a groupby stands": (
+        ("import itertools\ngroups=itertools.groupby('aabb'); key, group = next(groups); next(group)"),
+        ("assert list(group)==['a'] and [(k, list(g)) for k, g in groups]==[('b', ['b', 'b'])]"),
+    ),
+    "a group behind which its groupby went on": (
+        ("import itertools\ngroups=itertools.groupby('aabb'); group = next(groups)[1]; later = next(groups)[1]"),
+        ("assert list(group)==[] and list(later)==['b', 'b'] and list(groups)==[]"),
+    ),
     "set iter": (
         ("s={1,2,3}; it=iter(s); x0=next(it)"),
         ("assert set(it)|{x0}=={1,2,3}"),

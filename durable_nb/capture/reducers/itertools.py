@@ -62,6 +62,14 @@ def _make_done(cls: type) -> Iterator[Any]:
     return made
 
 
+def _make_finished(kind: str, backwards: bool, ordered: bool) -> Iterator[Any]:
+    """The same, told in words: the types of these iterators have names under which nobody finds them."""
+    looked_at: Any = _WAYS[kind](OrderedDict() if ordered else {})
+    made: Iterator[Any] = reversed(looked_at) if backwards else iter(looked_at)
+    next(made, None)
+    return made
+
+
 def _left(iterator: Any) -> list[Any]:
     try:
         left: list[Any] = iterator.__reduce__()[1][0]
@@ -84,7 +92,7 @@ def _dict_iterator(iterator: Any) -> tuple[Any, ...]:
     cls = type(iterator)
     held = [obj for obj in gc.get_referents(iterator) if isinstance(obj, dict)]
     if not held:
-        return _make_done, (cls,)
+        return _make_finished, (*_TYPES.get(cls, ("keys", False)), cls is _ORDERED)
     mapping, left = held[0], _left(iterator)
     # The type of one over an ordered dictionary does not say what it gives.
     for kind, backwards in [_TYPES[cls]] if cls in _TYPES else _TYPES.values():
@@ -138,6 +146,21 @@ def _deque_iterator(iterator: Any) -> tuple[Any, ...]:
     return _make_deque_iterator, (items, _DEQUES[type(iterator)], done)
 
 
+def _make_left_group() -> Any:
+    """Return a group that its groupby has left behind: there is nothing in it any more."""
+    groups = itertools.groupby((1,))
+    group = next(groups)[1]
+    next(groups, None)
+    return group
+
+
+@promise("exact")
+def _group(group: Any) -> Any:
+    reduced = _quietly(group)
+    # What a loop over a groupby leaves behind says of itself that it is an iterator over nothing.
+    return (_make_left_group, ()) if reduced[0] is iter else reduced
+
+
 def _fill_quietly(made: Any, state: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -158,4 +181,5 @@ def plugin() -> Plugin:
     exact |= dict.fromkeys(_DEQUES, _deque_iterator)
     if sys.version_info >= (3, 12):
         exact |= dict.fromkeys(_WARNED_OF, _quietly)
+    exact[type(next(itertools.groupby((1,)))[1])] = _group
     return Plugin(exact={**exact, type(iter(set())): _set_iterator, itertools.pairwise: _pairwise})
