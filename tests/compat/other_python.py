@@ -49,6 +49,7 @@ CELLS = [
     "@contextlib.contextmanager\ndef scope(log):\n    log.append(1)\n    yield 2\n    log.append(3)\n"
     "@functools.total_ordering\nclass V:\n    def __init__(s, n): s.n = n\n    def __eq__(s, o): return s.n == o.n\n"
     "    def __lt__(s, o): return s.n < o.n\n@functools.lru_cache(maxsize=3)\ndef cached(x): return [x]\n"
+    "kept = [cached(x=7), cached(8)]; cached((9,)); kept.append(cached(x=7))\n"
     "part = functools.partial(add, 5)",
     "def gen(n): yield from (x * x for x in range(n))\nasync def co(n): return n + 1\n"
     "async def main(): return [await co(i) for i in gen(3)]\n"
@@ -97,7 +98,9 @@ assert (b.who(), b.v, b.s(1), b.c(), b.cp) == ("B!", 2, 2, B, [2]) and isinstanc
 log = []
 with scope(log) as two:
     log.append(two)
-assert log == [1, 2, 3] and kind(1) == "int" and kind("") == "any" and V(2) >= V(1) and cached(1) is cached(1)
+assert log == [1, 2, 3] and kind(1) == "int" and kind("") == "any" and V(2) >= V(1) and cached(x=7) is kept[0] is kept[2]
+assert list(cached.cache_info()) == [2, 3, 3, 3] and cached(8) is kept[1] and cached((9,)) == [(9,)]
+assert list(cached.cache_info())[:2] == [4, 3] and cached(1) is cached(1)
 assert part(1) == 6 and list(gen(3)) == [0, 1, 4] and asyncio.run(main()) == [1, 2, 5]
 assert box.x == 4 and Box[int] and TD(k=1) == {"k": 1} and TD.__required_keys__ == {"k"} and T.__bound__ is int
 assert repr(attr_) == "Attr(x=1, y=[])" and attr_.up() == 2 and attr_ == Attr(1) and Old(4) > old
