@@ -98,7 +98,8 @@ assert (b.who(), b.v, b.s(1), b.c(), b.cp) == ("B!", 2, 2, B, [2]) and isinstanc
 log = []
 with scope(log) as two:
     log.append(two)
-assert log == [1, 2, 3] and kind(1) == "int" and kind("") == "any" and V(2) >= V(1) and cached(x=7) is kept[0] is kept[2]
+assert log == [1, 2, 3] and kind(1) == "int" and kind("") == "any" and V(2) >= V(1)
+assert cached(x=7) is kept[0] is kept[2]
 assert list(cached.cache_info()) == [2, 3, 3, 3] and cached(8) is kept[1] and cached((9,)) == [(9,)]
 assert list(cached.cache_info())[:2] == [4, 3] and cached(1) is cached(1)
 assert part(1) == 6 and list(gen(3)) == [0, 1, 4] and asyncio.run(main()) == [1, 2, 5]

@@ -50,16 +50,19 @@ ROUND_TRIPS: dict[str, tuple[tuple[str, ...], str]] = {
             HEAD + "@functools.lru_cache(maxsize=3)\ndef f(x):\n    runs.append(x)\n    return [x]",
             "for x in (1, 2, 3, 1, 4): f(x)\nbefore = f.cache_info()\nruns.clear()",
         ),
-        "assert f.cache_info() == before == (1, 4, 3, 3)\nf(5)\nf(1); f(4)\nassert runs == [5]\nf(3)\nassert runs == [5, 3]",
+        "assert f.cache_info() == before == (1, 4, 3, 3)\nf(5)\nf(1); f(4)\nassert runs == [5]\nf(3)\n"
+        "assert runs == [5, 3]",
     ),
     "arguments of every form": (
         (
             HEAD + "@functools.lru_cache(maxsize=50)\ndef f(*a, **k):\n    runs.append((a, k))\n    return [a, k]\n"
             "@functools.lru_cache(typed=True)\ndef g(*a, **k):\n    runs.append((a, k))\n    return [a, k]\n"
             "class Int(int):\n    pass\n"
-            "calls = [((), {}), ((1,), {}), (('a',), {}), ((1.5,), {}), ((True, 2), {}), (((1, 2),), {}), ((None,), {}),\n"
+            "calls = [((), {}), ((1,), {}), (('a',), {}), ((1.5,), {}), ((True, 2), {}), (((1, 2),), {}), "
+            "((None,), {}),\n"
             "         ((1, 2), dict(z=3, a='x')), ((), dict(q=(1,))), ((Int(7),), {}), ((frozenset({1}), b'b'), {})]",
-            "want = [h(*a, **k) for h in (f, g) for a, k in calls]\ninfos = f.cache_info(), g.cache_info()\nruns.clear()",
+            "want = [h(*a, **k) for h in (f, g) for a, k in calls]\ninfos = f.cache_info(), g.cache_info()\n"
+            "runs.clear()",
         ),
         "assert (f.cache_info(), g.cache_info()) == infos\n"
         "got = [h(*a, **k) for h in (f, g) for a, k in calls]\n"
@@ -69,8 +72,10 @@ ROUND_TRIPS: dict[str, tuple[tuple[str, ...], str]] = {
     "methods": (
         (
             HEAD + "class A:\n    @functools.lru_cache(maxsize=8)\n    def m(self, k):\n        runs.append(k)\n"
-            "        return [k]\n    @staticmethod\n    @functools.cache\n    def s(k):\n        runs.append(k)\n        return [k]\n"
-            "    @classmethod\n    @functools.cache\n    def c(cls, k):\n        runs.append(k)\n        return [cls, k]\n"
+            "        return [k]\n    @staticmethod\n    @functools.cache\n    def s(k):\n"
+            "        runs.append(k)\n        return [k]\n"
+            "    @classmethod\n    @functools.cache\n    def c(cls, k):\n        runs.append(k)\n"
+            "        return [cls, k]\n"
             "    @functools.cached_property\n    def p(self):\n        runs.append('p')\n        return [9]\n"
             "    @property\n    @functools.lru_cache\n    def q(self):\n        runs.append('q')\n        return [8]\n"
             "a, b = A(), A()",
@@ -82,8 +87,8 @@ ROUND_TRIPS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "keys with a hash of their own": (
         (
-            HEAD
-            + "class K:\n    def __init__(self, n):\n        self.n = n\n    def __hash__(self):\n        return helper(self.n)\n"
+            HEAD + "class K:\n    def __init__(self, n):\n        self.n = n\n    def __hash__(self):\n"
+            "        return helper(self.n)\n"
             "    def __eq__(self, other):\n        return self.n == other.n\n"
             "@functools.lru_cache\ndef f(k):\n    runs.append(k.n)\n    return k\n",
             "def helper(n):\n    return hash(n) + 1",
@@ -93,8 +98,8 @@ ROUND_TRIPS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "a key that changed since": (
         (
-            HEAD
-            + "class K:\n    def __init__(self, n):\n        self.n = n\n    def __hash__(self):\n        return self.n\n"
+            HEAD + "class K:\n    def __init__(self, n):\n        self.n = n\n    def __hash__(self):\n"
+            "        return self.n\n"
             "    def __eq__(self, other):\n        return self.n == other.n\n"
             "@functools.lru_cache\ndef f(k):\n    return k.n\n",
             "k, other = K(3), K(5)\nf(k), f(other)\nk.n = 4",
@@ -123,8 +128,10 @@ ROUND_TRIPS: dict[str, tuple[tuple[str, ...], str]] = {
     "what is not a plain function": (
         (
             "import functools, math, operator\n"
-            "class P:\n    def __init__(self, n):\n        self.n = n\n    def __call__(self, x):\n        return [self.n, x]\n"
-            "root = functools.cache(math.sqrt)\nmake = functools.cache(P)\nadd = functools.cache(functools.partial(operator.add, 5))\n"
+            "class P:\n    def __init__(self, n):\n        self.n = n\n    def __call__(self, x):\n"
+            "        return [self.n, x]\n"
+            "root = functools.cache(math.sqrt)\nmake = functools.cache(P)\n"
+            "add = functools.cache(functools.partial(operator.add, 5))\n"
             "call = functools.cache(P(7))\nouter = functools.lru_cache(3)(functools.lru_cache(2)(operator.neg))",
             "kept = [root(2.0), make(1), add(2), call(3), outer(4)]",
         ),
@@ -136,8 +143,8 @@ ROUND_TRIPS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "closures": (
         (
-            HEAD
-            + "def make(k):\n    @functools.cache\n    def f(n):\n        runs.append(n)\n        return [n * k]\n    return f\n"
+            HEAD + "def make(k):\n    @functools.cache\n    def f(n):\n        runs.append(n)\n"
+            "        return [n * k]\n    return f\n"
             "table = {'a': make(2), 'b': make(3)}",
             "kept = [table['a'](5), table['b'](5)]\nruns.clear()",
         ),
@@ -174,9 +181,10 @@ def test_what_a_cache_remembers_comes_back(what: str) -> None:
 def test_nothing_of_the_function_runs_while_the_cache_is_filled() -> None:
     """A restore calls no body, also of functions that take any arguments, and leaves no trace in what they use."""
     other = restored(
-        HEAD
-        + "@functools.cache\ndef f(*a, **k):\n    runs.append(a)\n    if len(runs) % 2:\n        raise ValueError\n    return a",
-        "for n in range(6):\n    try:\n        f(n, k=n)\n    except ValueError:\n        pass\nbefore = list(runs), f.cache_info()",
+        HEAD + "@functools.cache\ndef f(*a, **k):\n    runs.append(a)\n    if len(runs) % 2:\n"
+        "        raise ValueError\n    return a",
+        "for n in range(6):\n    try:\n        f(n, k=n)\n    except ValueError:\n        pass\n"
+        "before = list(runs), f.cache_info()",
     )
     assert other["before"] == (other["runs"], other["f"].cache_info())
     assert (0, 6, None, 3) == tuple(other["f"].cache_info())
@@ -299,7 +307,8 @@ def test_recursion_is_as_deep_as_it_was() -> None:
     """A cache that came back costs no level of recursion more than a new one."""
     cells = (
         "import functools\n@functools.lru_cache(maxsize=9)\ndef deep(n):\n    best[0] = n\n    return deep(n + 1)\n"
-        "best = [0]\ndef how_deep():\n    best[0] = 0\n    try:\n        deep(1)\n    except RecursionError:\n        return best[0]",
+        "best = [0]\ndef how_deep():\n    best[0] = 0\n    try:\n        deep(1)\n    except RecursionError:\n"
+        "        return best[0]",
         "@functools.lru_cache(maxsize=9)\ndef one(n):\n    return n\none(1)",
     )
     first = Notebook()
