@@ -14,7 +14,6 @@ from durable_nb.model import CheckpointId, Event, Json
 __all__ = [
     "Attempt",
     "Checkpoint",
-    "FileLeft",
     "Inputs",
     "KernelLife",
     "Record",
@@ -113,14 +112,6 @@ class Record:
     files_left: tuple[Json, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileLeft:
-    """How an ended attempt left a file; `seq` is that of its end."""
-
-    seq: int
-    mark: Json
-
-
 @dataclass(slots=True, kw_only=True)
 class Attempt:
     """One try of an activity, open until an event ends it."""
@@ -200,8 +191,8 @@ class Run:
     # Once a cell has run in the middle of the notebook the head is there, too: what is skipped then is further on.
     passing: bool = False
     passed: list[str] = field(default_factory=list)
-    # Path → how ended attempts of the run left that file, in order; and the paths that its finished ones have read.
-    files: dict[str, list[FileLeft]] = field(default_factory=dict)
+    # Path → ends (seq) of attempts and how they left that file, in order; and the paths that finished ones have read.
+    files: dict[str, list[tuple[int, Json]]] = field(default_factory=dict)
     files_read: set[str] = field(default_factory=set)
 
 
@@ -356,7 +347,7 @@ def _activity_ended(state: State, event: Event) -> None:
     attempt.duration_s = took / 1000 if took is not None else (event.timestamp - attempt.started) / 1e6
     if (run := state.runs.get(event.run_id)) is not None:
         for mark in event.payload.get("files_left", ()):
-            run.files.setdefault(mark["path"], []).append(FileLeft(seq=event.seq, mark=mark))
+            run.files.setdefault(mark["path"], []).append((event.seq, mark))
     if event.event_type != "ActivityCompleted":
         return
     attempt.checkpoint_id = event.payload["checkpoint"]["id"]

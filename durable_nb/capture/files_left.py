@@ -47,9 +47,9 @@ class Changes:
             if folder is not None and arguments[folder] not in (-1, None):
                 continue
             if (path := self._path_of(arguments[at])) is not None:
-                self.touch(path, keeps=event == "os.truncate")
+                self.note(path, keeps=event == "os.truncate")
 
-    def touch(self, path: str, *, keeps: bool, appends: bool = False) -> None:
+    def note(self, path: str, *, keeps: bool, appends: bool = False) -> None:
         """Note that a path is about to be changed.
 
         `keeps`: a part of what the file holds may stay; `appends`: all of it stays, and more comes behind it.

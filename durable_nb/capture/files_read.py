@@ -177,7 +177,7 @@ class Recording:
         flags = flags if isinstance(flags, int) else 0
         keeps = bool(flags & os.O_RDWR) and not flags & os.O_TRUNC
         if writes(mode, flags):
-            self._changes.touch(found, keeps=not flags & os.O_TRUNC, appends=bool(flags & os.O_APPEND))
+            self._changes.note(found, keeps=not flags & os.O_TRUNC, appends=bool(flags & os.O_APPEND))
             if is_exclusive(mode, flags) or not os.path.lexists(found):
                 self._fresh.add(found)
             if not is_exclusive(mode, flags):

@@ -6,17 +6,36 @@ recorded of this run counts; a file that somebody else changed is as no cell lef
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.file_marks import FileMark, changed
-from durable_nb.history import FileLeft, Record, Run
+from durable_nb.history import Record, Run
 from durable_nb.model import Json
 
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
 
-__all__ = ["left_so_by_later", "overwritten"]
+__all__ = ["left_by", "left_so_by_later", "overwritten"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileLeft:
+    """How an ended attempt left a file; `seq` is that of its end."""
+
+    seq: int
+    mark: Json
+
+
+def left_by(engine: Engine) -> list[Json]:
+    """Return how the cell that has just ended left the files that it changed; from now on they count as met so."""
+    assert engine.watch is not None
+    run = engine.state.run
+    left = engine.watch.end().left(run.files_read if run else ())
+    # Also where it cannot be recorded: the event that is about to be written is the end of the attempt.
+    engine.replay.meet_files(left, engine.state.last_seq + 1)
+    return left
 
 
 def left_so_by_later(engine: Engine, mark: Json, record: Record) -> bool:
@@ -43,9 +62,10 @@ def left_so_by_later(engine: Engine, mark: Json, record: Record) -> bool:
 def _story(run: Run, path: str) -> list[FileLeft]:
     """Return how attempts left the file, in order; who took a folder away took everything in it along."""
     gone = {"path": path, "kind": "missing", "size_bytes": 0, "mtime_ns": "0", "digest": ""}
+    own = [FileLeft(seq=seq, mark=mark) for seq, mark in run.files.get(path, ())]
     above = (left for folder in PurePath(path).parents for left in run.files.get(str(folder), ()))
-    taken = [FileLeft(seq=left.seq, mark=gone) for left in above if left.mark["kind"] == "missing"]
-    return sorted([*run.files.get(path, ()), *taken], key=lambda left: left.seq)
+    taken = [FileLeft(seq=seq, mark=gone) for seq, mark in above if mark["kind"] == "missing"]
+    return sorted([*own, *taken], key=lambda left: left.seq)
 
 
 def overwritten(engine: Engine, mark: Json, record: Record) -> str | None:

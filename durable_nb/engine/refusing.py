@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from durable_nb.engine.file_places import left_by
 from durable_nb.errors import CaptureError
 from durable_nb.model import Delta, Event, Unsaved
 from durable_nb.reuse import HARMLESS
@@ -43,7 +44,7 @@ def refuse(engine: Engine, started: Started, event: Event, made: Sequence[Unsave
         ),
         unsaved=[{"name": u.name, "path": u.path, "type": u.type, "reason": u.reason} for u in made],
     )
-    engine.guarded("record the failure", lambda: engine.record_error(started, event, error, engine.files_left()))
+    engine.guarded("record the failure", lambda: engine.record_error(started, event, error, left_by(engine)))
     # No finished cell made them: nobody may run this one again in the belief that it does.
     engine.capture.note_made({u.name: "outside" for u in made})
     engine.guarded("save what the cell changed", engine.commit_outside)

@@ -32,6 +32,7 @@ from durable_nb.engine.effects import (
     Start,
     Started,
 )
+from durable_nb.engine.file_places import left_by
 from durable_nb.engine.flows import activity, plain
 from durable_nb.engine.interrupts import uninterrupted
 from durable_nb.engine.payloads import activity_id_of, commit_payload, outputs_json, unsaved_differs
@@ -289,9 +290,7 @@ class Engine:
                 raise KeyboardInterrupt("interrupted, when the cell had finished and was saved.") from error
             if (event := started.event) is not None:
                 stopped = KeyboardInterrupt("while the result was being saved")
-                self.guarded(
-                    "record the interrupt", lambda: self.record_error(started, event, stopped, self.files_left())
-                )
+                self.guarded("record the interrupt", lambda: self.record_error(started, event, stopped, left_by(self)))
             raise
         if refused is not None:
             raise refused
@@ -302,7 +301,7 @@ class Engine:
         """Commit the cell; or refuse to, because it made what cannot be stored and was to fail then."""
         assert self.watch is not None
         metadata = self.metadata(started)
-        files, left = self.watch.end(), self.files_left()
+        files, left = self.watch.end(), left_by(self)
         delta, process_changed = self.delta(
             started.activity_id, request.options.include, request.options.exclude, self.watch.inputs.access.stores
         )
@@ -341,34 +340,22 @@ class Engine:
         return None
 
     def _fail(self, request: CellRequest, started: Started, outcome: BodyOutcome) -> None:
-        error = outcome.error
-        assert error is not None
+        assert (error := outcome.error) is not None
         self._note_cells()
         if started.event is None:
             return
-        self.record_error(started, started.event, error, self.files_left())
+        self.record_error(started, started.event, error, left_by(self))
         # What it had changed by then stays in memory, and hours of work may be in it: a loss must not take it back.
         # The next durable cell would commit the same.
         self.commit_outside()
 
-    def files_left(self) -> list[Json]:
-        """Return how the cell that ended left the files that it changed; from now on they count as met so."""
-        assert self.watch is not None
-        run = self.state.run
-        left = self.watch.end().left(run.files_read if run else ())
-        # Also where it cannot be recorded: the event that is about to be written is the end of the attempt.
-        self.replay.meet_files(left, self.state.last_seq + 1)
-        return left
-
-    def record_error(
-        self, started: Started, event: Event, error: BaseException, files_left: Sequence[Json] = ()
-    ) -> None:
+    def record_error(self, started: Started, event: Event, error: BaseException, left: Sequence[Json] = ()) -> None:
         kind = "ActivityCanceled" if isinstance(error, KeyboardInterrupt) else "ActivityFailed"
         self.append(
             self.draft(
                 kind,
                 {"error": f"{type(error).__name__}: {error}"[:2000], "error_type": type(error).__name__,
-                 "error_message": str(error)[:2000], **({"files_left": list(files_left)} if files_left else {})},
+                 "error_message": str(error)[:2000], **({"files_left": list(left)} if left else {})},
                 activity_id=started.activity_id,
                 attempt=started.attempt,
                 metadata=self.metadata(started),

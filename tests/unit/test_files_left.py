@@ -17,7 +17,6 @@ from durable_nb.capture.file_marks import fingerprint
 from durable_nb.capture.files_read import FileReads
 from durable_nb.engine.file_places import left_so_by_later, overwritten
 from durable_nb.engine.replay import Replay
-from durable_nb.history import FileLeft
 
 
 @pytest.fixture
@@ -113,12 +112,10 @@ def test_large_files_that_nobody_has_read_cost_no_time(data: Path, monkeypatch: 
 
 def engine_at(story: dict[str, list[tuple[int, dict[str, Any]]]], met: dict[str, int]) -> Any:
     """Return what stands for an engine whose run changed files so, and which has met the given ends of attempts."""
-    files = {
-        os.path.abspath(name): [FileLeft(seq=seq, mark=mark) for seq, mark in marks] for name, marks in story.items()
-    }
+    files = {os.path.abspath(name): marks for name, marks in story.items()}
     replay = Replay()
     for name, seq in met.items():
-        mark = next(left.mark for left in files[os.path.abspath(name)] if left.seq == seq)
+        mark = dict(story[name])[seq]
         replay.meet_files([mark], seq)
     return SimpleNamespace(state=SimpleNamespace(run=SimpleNamespace(files=files)), replay=replay)
 
