@@ -340,7 +340,8 @@ class Engine:
         return None
 
     def _fail(self, request: CellRequest, started: Started, outcome: BodyOutcome) -> None:
-        assert (error := outcome.error) is not None
+        error = outcome.error
+        assert error is not None
         self._note_cells()
         if started.event is None:
             return
@@ -350,10 +351,9 @@ class Engine:
         self.commit_outside()
 
     def record_error(self, started: Started, event: Event, error: BaseException, left: Sequence[Json] = ()) -> None:
-        kind = "ActivityCanceled" if isinstance(error, KeyboardInterrupt) else "ActivityFailed"
         self.append(
             self.draft(
-                kind,
+                "ActivityCanceled" if isinstance(error, KeyboardInterrupt) else "ActivityFailed",
                 {"error": f"{type(error).__name__}: {error}"[:2000], "error_type": type(error).__name__,
                  "error_message": str(error)[:2000], **({"files_left": list(left)} if left else {})},
                 activity_id=started.activity_id,
