@@ -27,6 +27,11 @@ _MAX_NODES = 2000  # of a module global that is compared by value; a larger one 
 _SCALARS = (type(None), bool, int, float, str)
 
 
+# What a library imports by itself, late, with an effect on values: this fills sympy's cache of symbols, and a symbol
+# that was made before is another object than its namesake made after.
+_LATE = ("sympy.physics.units",)
+
+
 class Imports:
     """Full names of the modules that cells imported, so that `package.module` works after a restore."""
 
@@ -64,7 +69,7 @@ class Imports:
         return found
 
     def mark(self) -> dict[str, str]:
-        for name in self._noted:
+        for name in (*self._noted, *_LATE):
             if name not in self._files and isinstance(module := sys.modules.get(name), ModuleType):
                 file = getattr(module, "__file__", None)
                 self._files[name] = os.path.abspath(str(file)) if _is_local(file, self._foreign) else ""

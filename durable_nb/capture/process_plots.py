@@ -79,12 +79,14 @@ class Backend(Library):
         if not isinstance(backend, str):
             return ""
         if backend.lower().endswith("inline"):
-            return "inline"
+            # A kernel is started with MPLBACKEND naming it. Until pyplot needs it nothing shows figures as pictures.
+            named = os.environ.get("MPLBACKEND", "") == backend
+            return "" if named and "matplotlib_inline.backend_inline" not in sys.modules else "inline"
         return backend if backend.startswith("module://") else backend.lower()
 
     def base(self, mark: Any) -> Any:
-        # A kernel is started with MPLBACKEND naming the inline backend; that pyplot took it up still has to be told,
-        # or the first figure of the new kernel would appear one cell late.
+        # That pyplot took up the inline backend has to be told although the environment names it, or the first figure
+        # of the new kernel would appear one cell late.
         return "" if mark == "inline" or os.environ.get("MPLBACKEND", "").lower() != mark else mark
 
     def dump(self, mark: Any) -> Json:

@@ -8,11 +8,13 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 from durable_nb.capture.process import ProcessState
+from durable_nb.engine.processes import EARLY
 
 
 def _value(state: ProcessState, name: str) -> Any:
@@ -305,6 +307,19 @@ def test_reading_options_warns_nobody(mpl: Any) -> None:
     assert "pandas.options" not in {item.name for item in state.reported()}
 
 
+def test_inline_backend_that_nothing_has_drawn_with_yet_is_no_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first figure shown in a cell has no picture then, as in the kernel that was lost."""
+    matplotlib = pytest.importorskip("matplotlib")
+    inline = "module://matplotlib_inline.backend_inline"
+    monkeypatch.setitem(os.environ, "MPLBACKEND", inline)
+    monkeypatch.setattr(matplotlib, "rcParams", {**dict(matplotlib.rcParams), "backend": inline})
+    monkeypatch.delitem(sys.modules, "matplotlib_inline.backend_inline", raising=False)
+    state = ProcessState()
+    assert "matplotlib.backend" not in state.capture()
+    monkeypatch.setitem(sys.modules, "matplotlib_inline.backend_inline", ModuleType("backend_inline"))
+    assert {"backend": "inline"} == _value(state, "matplotlib.backend")
+
+
 @pytest.fixture
 def dummy() -> Iterator[Any]:
     """The class of sympy's dummy symbols, with its counters as they were."""
@@ -344,3 +359,10 @@ def test_sources_that_lambdify_writes_are_never_numbered_twice(dummy: Any) -> No
     assert [] == state.restore({"sympy.numbers": further})
     assert [] == state.restore({"sympy.numbers": value})
     assert value["sources"] + 40 == written._lambdify_generated_counter
+
+
+def test_units_that_sympys_printing_imports_are_imported_before_symbols_come_back() -> None:
+    """The import fills sympy's cache of symbols: made before and after it, two symbols `x` are not one object."""
+    pytest.importorskip("sympy.physics.units")
+    assert ["sympy.physics.units", ""] in _value(ProcessState(), "imports")
+    assert "imports" in EARLY
