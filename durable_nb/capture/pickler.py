@@ -179,14 +179,18 @@ def _with_dict(obj: Any, dicts: frozenset[int]) -> Any:
         return NotImplemented
     if id(held) not in dicts:
         return NotImplemented
-    reduced = obj.__reduce_ex__(5)
+    with quiet():
+        reduced = obj.__reduce_ex__(5)
     if not isinstance(reduced, tuple):
         return NotImplemented
-    func, args, state, items, pairs = (*reduced, None, None, None)[:5]
-    # An empty __dict__ is no state to pickle; a class with a state of its own keeps that.
-    if state is not held and not (state is None and not held):
+    func, args, state, items, pairs, setter = (*reduced, None, None, None, None)[:6]
+    # An empty __dict__ is no state to pickle.
+    if state is held or (state is None and not held):
+        return func, args, held, items, pairs, rebuild._share_dict
+    if setter is not None:
         return NotImplemented
-    return func, args, held, items, pairs, rebuild._share_dict
+    # A class with a state of its own is given that first; what its dictionary holds then, the shared one holds.
+    return func, args, (state, held), items, pairs, rebuild._share_state
 
 
 def _enum_member(pickler: GroupPickler, obj: Any) -> Any:
@@ -212,6 +216,8 @@ def _cell(pickler: GroupPickler, obj: Any) -> Any:
 
 
 def _hooked(pickler: GroupPickler, obj: Any) -> Any:
+    if pickler.dicts and (shared := _with_dict(obj, pickler.dicts)) is not NotImplemented:
+        return shared
     # The class brings Python code that runs now; pickle would run it just the same, only audibly.
     with quiet():
         reduced = obj.__reduce_ex__(5)

@@ -398,3 +398,22 @@ def _fill_dict(target: Any, state: Mapping[str, Any]) -> None:
 def _share_dict(target: Any, state: dict[str, Any]) -> None:
     """Make a dictionary that others hold, too, the instance's own."""
     object.__setattr__(target, "__dict__", state)
+
+
+def _share_state(target: Any, given: tuple[Any, dict[str, Any]]) -> None:
+    """The same for an instance whose class has a state of its own: what that makes of the dictionary, others see."""
+    state, held = given
+    setter = getattr(target, "__setstate__", None)
+    if state is not None and setter is not None:
+        setter(state)
+    elif state is not None:
+        attributes, slots = state if isinstance(state, tuple) and len(state) == 2 else (state, None)
+        vars(target).update(attributes or {})
+        for name, value in (slots or {}).items():
+            setattr(target, name, value)
+    own = object.__getattribute__(target, "__dict__")
+    if own is not held:
+        content = dict(own)
+        held.clear()
+        held.update(content)
+        object.__setattr__(target, "__dict__", held)

@@ -140,7 +140,7 @@ class _Telling:
             if kind == "attach" and life > 0 and saved >= 0 and any("could not" in line for line in report["said"]):
                 return f"attaching said {report['said']}"
             if kind in ("attach", "look"):
-                said = [(name, why) for name, why in report["missing"] if not why.startswith(_BACK_ALL_THE_SAME)]
+                said = [(name, why) for name, why in report["missing"] if _BACK_ALL_THE_SAME not in why]
                 over = [f"{name}: {why}" for name, why in said if name not in REPORTABLE]
                 if over:
                     return f"reported as not saved, though it can be: {over}"

@@ -97,3 +97,23 @@ def test_a_value_of_an_enum_is_the_variable() -> None:
     notebook = Notebook()
     notebook.run("import enum\na = [1]\nclass E(enum.Enum):\n    X = a")
     notebook.restored().check("assert E.X.value is a and E([1]) is E.X")
+
+
+@pytest.mark.parametrize("first", ["c", "f"])
+@pytest.mark.parametrize(
+    "hooks",
+    [
+        "    def __getstate__(self):\n        return {'kept': self.v}\n"
+        "    def __setstate__(self, s):\n        self.v = s['kept']\n",
+        "    def __getstate__(self):\n        return self.__dict__\n",
+        "    def __getstate__(self):\n        return dict(self.__dict__)\n",
+        "    def __reduce__(self):\n        return A, (self.v,)\n",
+    ],
+)
+def test_an_instance_with_a_state_of_its_own_keeps_the_dict_that_others_hold(hooks: str, first: str) -> None:
+    """`vars(c)` held by a closure is still `c`'s own after a loss, whatever the class says of its state."""
+    source = f"class A:\n    def __init__(self, v=0):\n        self.v = v\n{hooks}"
+    second = two_lives(f"{first} = None", source, "c = A(1)\na = vars(c)", "def f(s=a):\n    return s", "del a")
+    second.run("c.w = 5")
+    assert {"v": 1, "w": 5} == eval("f()", second.namespace)
+    assert eval("vars(c) is f()", second.namespace)
