@@ -273,7 +273,7 @@ class Cell(Flow):
         if isinstance(function, ast.Attribute) and function.attr in rules.MUTATORS:
             owner = function.value
             direct = isinstance(owner, ast.Name) and not _is(self.value_of(owner), (ModuleType, type))
-            if not _is(self.value_of(owner), (ModuleType, type)):
+            if not _is(self.value_of(owner), (ModuleType, type)) and not self._registers_own(owner, node):
                 self._note_target(owner, node, direct=direct)
         root = function
         while isinstance(root, ast.Attribute):
@@ -288,6 +288,25 @@ class Cell(Flow):
         dotted = ".".join(p for p in (module, attribute, tail) if p)
         if dotted.lstrip("_") in rules.EFFECT_CALLS:
             self.use.effects.append(f"{self._shown(function)}(…) changes the interpreter")
+
+    def _registers_own(self, owner: ast.expr, call: ast.Call) -> bool:
+        """Tell whether a call puts a finder of the notebook among those of the process: kept there like a variable."""
+        if not (isinstance(owner, ast.Attribute) and owner.attr in ("meta_path", "path_hooks") and call.args):
+            return False
+        if self.value_of(owner.value) is not sys or call.func.attr not in ("append", "insert"):  # type: ignore[attr-defined]
+            return False
+        added = call.args[-1]
+        made = added.func if isinstance(added, ast.Call) else added
+        if not isinstance(made, ast.Name) or made.id in self.imported or self.is_local(made.id):
+            return False
+        if made.id in self.stores:
+            # Before the cell runs only its text can tell.
+            kinds = (ast.ClassDef,) if isinstance(added, ast.Call) else (ast.ClassDef, ast.FunctionDef)
+            return any(isinstance(node, kinds) and node.name == made.id for node in self._tree.body)
+        value = self.namespace.get(made.id)
+        if isinstance(added, ast.Call):
+            return _is(value, type) and _home(value)[0] == "__main__"
+        return (_home(value)[0] or type(value).__module__) == "__main__"
 
     # -- magics --------------------------------------------------------------------------------------------------
 

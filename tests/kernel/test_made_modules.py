@@ -59,12 +59,37 @@ def test_a_module_that_the_notebooks_finder_made_inside_a_package_comes_back(liv
 
 
 def test_run_all_skips_the_import_of_a_module_that_the_notebooks_finder_makes(lives: Lives) -> None:
-    """After a loss the cells that import such a module and use it are skipped."""
+    """After a loss the cells are skipped that add the finder, import such a module and use it."""
     cells = [FINDER, "from loose.deeper import mine", "seen = mine.up()"]
     lives.run(*cells)
     lives.kill()
-    assert lives.run_all(cells)[1:] == [True, True]
-    assert lives.value("[seen, mine.count]") == [1, [1]]
+    assert lives.run_all(cells) == [True] * 3
+    assert lives.value("[seen, mine.count, [type(f) for f in sys.meta_path].count(TextFinder)]") == [1, [1], 1]
+
+
+def test_cells_that_register_finders_are_skipped_only_if_the_finders_came_back(lives: Lives) -> None:
+    """A finder that cannot be stored is registered again by its cell, which is not skipped; the others are there."""
+    cells = [
+        "import sys\nclass Finder:\n    def __init__(self, held=None): self.held = held\n"
+        "    def find_spec(self, fullname, path=None, target=None): return None",
+        "sys.meta_path.insert(0, Finder('first'))",
+        "sys.meta_path.append(Finder(n for n in 'ab'))",
+        "sys.meta_path.append(Finder('last'))",
+    ]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells)[:3] == [True, True, False]
+    held = lives.value("[[i == 0, str(f.held)[:5]] for i, f in enumerate(sys.meta_path) if type(f) is Finder]")
+    assert held[0] == [True, "first"]
+    assert {text for _, text in held} == {"<gene", "first", "last"}
+
+
+def test_a_cell_that_registers_a_finder_of_a_library_runs_again(lives: Lives) -> None:
+    """No checkpoint holds an object of a library in the lists of the import system."""
+    cells = ["import sys, importlib.machinery", "sys.meta_path.append(importlib.machinery.BuiltinImporter())"]
+    lives.run(*cells)
+    lives.kill()
+    assert lives.run_all(cells) == [True, False]
 
 
 def test_a_package_that_the_notebooks_finder_makes_is_stored_with_what_it_holds(lives: Lives) -> None:
