@@ -180,3 +180,45 @@ def test_expressions_of_sympy_do_not_tie_each_other_together(lives: Lives) -> No
     assert lives.run_all(cells) == [True] * 4
     lives.run("check = [same is square, str(square.diff(sympy.Symbol('x'))), str(x)]")
     assert lives.value("check") == [True, "2*x", "other"]
+
+
+def test_plots_of_sympy_come_back_with_their_series(lives: Lives) -> None:
+    """A plot holds functions that lambdify wrote, over all that numpy offers; after the loss it can be drawn again."""
+    pytest.importorskip("sympy")
+    pytest.importorskip("matplotlib")
+    cells = [
+        "from sympy import *\nfrom sympy.plotting import plot",
+        "x = symbols('x')\nfresh = Dummy()",
+        "p = plot(sin(2 * x), (x, -10, 10), show=False)\np.show()\nf = lambdify(x, sin(2 * x))",
+    ]
+    lives.run(*cells)
+    assert "not back" not in lives.kill()
+    assert lives.value("[float(f(0.0)), p[0].expr == sin(2 * x), Dummy().name == fresh.name]") == [0.0, True, False]
+    assert "image/png" in lives.run("p.show()").of("display_data")[0]["data"]
+    lives.kill()
+    assert lives.run_all(cells) == [True] * len(cells)
+
+
+def test_a_symbol_made_after_a_loss_is_the_one_made_before_what_was_printed(lives: Lives) -> None:
+    """Printing a fraction imports all units once, which pushes every other symbol out of sympy's cache."""
+    pytest.importorskip("sympy")
+    lives.run("from sympy import *\ninit_printing(use_latex='mathjax')", "symbols('p') / symbols('q')")
+    assert "not back" not in lives.kill()
+    lives.run("x, y = symbols('x y')\nlower = x", "(y**x - 1) / lower", "n, x = symbols('n x')")
+    assert lives.value("lower is x") is True
+    assert "not back" not in lives.kill()
+    assert lives.value("lower is x") is True
+
+
+def test_the_first_figure_after_a_loss_is_shown_as_it_would_have_been(lives: Lives) -> None:
+    """Pyplot takes the inline backend up when it first needs it: a kernel that only imported pyplot has not yet."""
+    pytest.importorskip("matplotlib")
+    draw = "from IPython.display import display\ndisplay(plt.figure())\nplt.close()"
+    lives.run("import matplotlib.pyplot as plt")
+    assert "not back" not in lives.kill()
+    shown = [sorted(one["data"]) for one in lives.run(draw).of("display_data")]
+    other = lives.folder / "other"
+    other.mkdir()
+    with Lives(other) as unbroken:
+        unbroken.run("import matplotlib.pyplot as plt")
+        assert shown == [sorted(one["data"]) for one in unbroken.run(draw).of("display_data")]
