@@ -47,7 +47,6 @@ _SKIPPED: tuple[type, ...] = (
     types.CodeType,
     types.FrameType,
     types.TracebackType,
-    types.GeneratorType,
     types.CoroutineType,
     types.AsyncGeneratorType,
     types.GetSetDescriptorType,

@@ -81,6 +81,23 @@ CASES: dict[str, tuple[str, str]] = {
         ("import itertools\ngroups=itertools.groupby('aabb'); group = next(groups)[1]; later = next(groups)[1]"),
         ("assert list(group)==[] and list(later)==['b', 'b'] and list(groups)==[]"),
     ),
+    "generators that have come to their end": (
+        (
+            "def count(a, /, b, *more, c, d=1, **rest):\n    n = 0\n    def up():\n        nonlocal n\n        n += 1\n"
+            "    while n < a:\n        up()\n        yield n, b\n"
+            "def outer(k):\n    return (k for _ in 'ab')\n"
+            "class Walk:\n    def steps(self):\n        yield self\n"
+            "done=[count(2, 3, 4, c=5, e=6), outer(7), (n for n in [1]), Walk().steps(), count(0, 1, c=2)]\n"
+            "left=[len(list(g)) for g in done]; same=done[0]; broken=count(None, 1, c=1)\n"
+            "try: next(broken)\nexcept TypeError: pass\n"
+        ),
+        (
+            "assert left==[2, 2, 1, 1, 0] and not any([*g] for g in [*done, broken]) and same is done[0]\n"
+            "assert [g.__name__ for g in done]==['count', '<genexpr>', '<genexpr>', 'steps', 'count']\n"
+            "assert done[3].__qualname__=='Walk.steps' and done[0].gi_frame is None is broken.gi_frame\n"
+            "assert done[0].gi_code==count.__code__"
+        ),
+    ),
     "set iter": (
         ("s={1,2,3}; it=iter(s); x0=next(it)"),
         ("assert set(it)|{x0}=={1,2,3}"),
@@ -512,6 +529,15 @@ def test_iterators_that_can_only_fail_are_reported() -> None:
     )
     assert {"i", "j"} == set(notebook.unsaved)
     assert all("could only fail" in u.reason for u in notebook.unsaved.values())
+
+
+def test_generators_that_have_something_left_are_reported() -> None:
+    """One that has not begun or stands in its middle is reported by name; what it would have run does not run."""
+    notebook = Notebook()
+    notebook.run("ran = []\ng = (ran.append(n) for n in 'ab')\nh = (n for n in 'ab'); next(h)\nd = iter([])")
+    assert {"g", "h"} == set(notebook.unsaved)
+    assert {"TypeError: cannot pickle 'generator' object"} == {u.reason for u in notebook.unsaved.values()}
+    assert [] == notebook["ran"]
 
 
 def test_a_traceback_prints_as_it_did() -> None:

@@ -1,4 +1,4 @@
-"""Memory views, `super()` objects, and errors with a traceback that still prints.
+"""Memory views, `super()` objects, finished generators, and errors with a traceback that still prints.
 
 Merged into the plug-in by `load`. A view of a bytearray, bytes or array goes on looking at that object.
 """
@@ -151,9 +151,43 @@ def _error(error: BaseException) -> Any:
     return func, args, (error.__traceback__, fill, state), items, pairs, _fill_error
 
 
+# --- generators -------------------------------------------------------------------------------------------------------
+
+
+def _make_finished(code: Any, name: str, qualname: str) -> Any:
+    """Return a generator that has come to its end; nothing of its code runs."""
+    if not isinstance(code, types.CodeType):
+        return code  # what stands for code that this Python cannot make again says so itself
+    cells = tuple(types.CellType() for _ in code.co_freevars)
+    most = code.co_argcount + code.co_kwonlyargcount
+    keywords = dict.fromkeys(code.co_varnames[code.co_argcount : most])
+    made = types.FunctionType(code, {}, name, None, cells)(*[None] * code.co_argcount, **keywords)
+    made.__name__, made.__qualname__ = name, qualname
+    made.close()
+    return made
+
+
+@promise("exact", "one that has come to its end; the frame of any other is in the lost kernel, and it is reported")
+def _generator(generator: Any) -> Any:
+    if generator.gi_frame is not None:
+        return generator.__reduce_ex__(5)  # which says why it is not possible
+    return _make_finished, (generator.gi_code, generator.__name__, generator.__qualname__)
+
+
+def _no_frame(generator: Any) -> tuple[()] | None:
+    # What a frame holds is not followed: the generator is not stored.
+    return () if generator.gi_frame is None else None
+
+
 def plugin() -> Plugin:
     """Return what these objects of the interpreter need."""
     return Plugin(
-        exact={super: _super, memoryview: _memoryview, types.TracebackType: _traceback},
+        exact={
+            super: _super,
+            memoryview: _memoryview,
+            types.TracebackType: _traceback,
+            types.GeneratorType: _generator,
+        },
         subclasses=((BaseException, _error),),
+        referents={types.GeneratorType: _no_frame},
     )
