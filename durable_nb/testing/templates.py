@@ -211,8 +211,8 @@ fn       | def $F(x=None, *, k=$any):
          |     $list.append(x)
          |     return k
 fn       | def $F(x=0):
-         |     global $n
-         |     $n = x
+         |     global $list
+         |     $list = [x]
 fn       | def $F(x=0):
          |     return $call1(x - 1) if isinstance(x, int) and x > 0 else x
 fn       | def $F(x: 'note' = 0) -> $cls:
