@@ -131,7 +131,7 @@ class Codec:
         self._special, self._alone = grouping.special, grouping.alone
 
     def release(self) -> None:
-        """Let go of every value: what the user deletes next must go at once, with its memory and its weak references."""
+        """Let go of every value: what the user deletes next must go at once, its memory and weak references too."""
         known = self._known
         known.definitions, known.sharing, known.owned = Definitions({}), Sharing(), {}
         self._alone = {}
