@@ -156,7 +156,7 @@ class Codec:
         Raises `Failed` with the native message. `KeyboardInterrupt` passes; every other exception is a reason. What a
         cache remembers and cannot be stored is left out: it is computed again.
         """
-        names, sharing, entries = tuple(names), self._known.sharing, Entries()
+        names, sharing, entries = tuple(names), self._known.sharing, Entries(quiet)
         try:
             return self._dump(names, values, sharing, entries)
         except Failed as failure:

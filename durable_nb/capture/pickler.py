@@ -143,8 +143,7 @@ def _definition(pickler: GroupPickler, obj: Any) -> Any:
     if type(obj) is types.FunctionType:
         return pickler.by_value.function(obj)
     if type(obj) is LruCache:
-        with quiet():  # keys may have to be hashed
-            return pickler.by_value.lru_cache(obj)
+        return pickler.by_value.lru_cache(obj)
     return pickler.by_value.typing_object(obj)
 
 

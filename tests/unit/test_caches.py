@@ -358,6 +358,19 @@ def test_an_imported_function_keeps_its_cache_to_itself() -> None:
     assert first.restored()["cached"] is first["cached"]
 
 
+def test_hashes_are_taken_quietly(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the hash of a key prints while the notebook is looked at stays away."""
+    first = Notebook()
+    first.run(
+        HEAD + "class K:\n    def __hash__(self):\n        print('loud')\n        return 1\n"
+        "@functools.cache\ndef f(k):\n    return 2\n"
+    )
+    first.run("k = K()\nf(k)")
+    capsys.readouterr()
+    first.run("f(f)")
+    assert "" == capsys.readouterr().out
+
+
 def test_counters_beyond_the_limit_are_only_near(monkeypatch: pytest.MonkeyPatch) -> None:
     """Millions of hits are not counted again; the entries are there."""
     monkeypatch.setattr(caches, "COUNTED_HITS", 10)
