@@ -1,10 +1,11 @@
-"""What a notebook sets in IPython: magics, aliases, callbacks, transformers, handlers of exceptions, options.
+"""What a notebook sets in IPython: magics, aliases, callbacks, transformers, handlers of exceptions, options, features.
 
 Used by `process`, restored after the variables because it refers to them. The shell is the one of `get_ipython()`;
 without one there is no state. Extensions and inline figures are the shell port's own part.
 """
 
 from __future__ import annotations
+import __future__
 
 import sys
 import types
@@ -14,14 +15,14 @@ from typing import Any
 from durable_nb.capture.process_held import Held, HeldTracker, make_way, mine
 from durable_nb.model import Json, Unsaved
 
-__all__ = ["ShellConfig", "shell_trackers"]
+__all__ = ["FutureFeatures", "ShellConfig", "shell_trackers"]
 
 _NEEDS = "IPython.core.interactiveshell"
 
 
 def shell_trackers(held: Held) -> tuple[Any, ...]:
     """Return the components of this module, in the order in which they are restored."""
-    return Magics(held), Aliases(held), Callbacks(held), Exceptions(held), ShellConfig()
+    return Magics(held), Aliases(held), Callbacks(held), Exceptions(held), ShellConfig(), FutureFeatures()
 
 
 def _shell() -> Any:
@@ -320,6 +321,44 @@ class ShellConfig:
         return problems
 
 
+class FutureFeatures:
+    """Features that a `from __future__ import …` turned on: IPython compiles all later cells with them too."""
+
+    name = "shell.future"
+    needs = _NEEDS
+
+    def __init__(self) -> None:
+        # Some features have no flag of their own, others are flags that every function has.
+        features = ((name, getattr(__future__, name)) for name in __future__.all_feature_names)
+        self._flags = {name: one.compiler_flag for name, one in features if one.compiler_flag > _CO_NESTED}
+
+    def mark(self) -> list[str]:
+        shell = _shell()
+        flags = 0 if shell is None else shell.compile.flags
+        return [name for name, flag in self._flags.items() if flags & flag]
+
+    def base(self, mark: list[str]) -> list[str]:
+        return []
+
+    def dump(self, mark: list[str]) -> Json:
+        return list(mark)
+
+    def lost(self, mark: list[str]) -> list[Unsaved]:
+        return []
+
+    def load(self, value: Any) -> list[Unsaved]:
+        compiler = _shell().compile
+        for name, flag in self._flags.items():
+            compiler.flags = compiler.flags | flag if name in value else compiler.flags & ~flag
+        reason = "this Python has no such feature"
+        return [
+            Unsaved(name=self.name, path=name, type="feature", reason=reason)
+            for name in value
+            if name not in self._flags
+        ]
+
+
+_CO_NESTED = 0x10
 _MODE, _PDB, _FOLDERS = "%xmode", "%pdb", "%cd"
 _NOT_OPTIONS = frozenset({"IPKernelApp", "HistoryManager", "AliasManager", "PayloadManager"})
 _NOT_TRAITS = frozenset(

@@ -43,6 +43,7 @@ DRIFTING = frozenset(
         "shell.callbacks",
         "shell.magics",
         "shell.config",
+        "shell.future",
         "matplotlib.pyplot",
     }
 )

@@ -114,6 +114,14 @@ SHELL: tuple[Kind, ...] = (
     ),
     Kind(
         group=_I,
+        what="features of `from __future__ import …`, which IPython keeps on for later cells",
+        promise=RESTORED,
+        makes="from __future__ import annotations",
+        holds=f"{_IP}.compile.flags & annotations.compiler_flag and "
+        f"{_IP}.compile.ast_parse('def f(a: Undefined): pass') is not None",
+    ),
+    Kind(
+        group=_I,
         what="`In`, `Out`, `_`, `_n`, `_in`, and the folders that `%cd` went through",
         promise=RESTORED,
         makes="40 + 2",
