@@ -267,7 +267,8 @@ class _Walk:
         left, right = (_ordered(one), _ordered(two)) if one.unordered else (one.children, two.children)
         todo = self._todo
         for (label, child), (other_label, other) in zip(reversed(left), reversed(right), strict=True):
-            if label != other_label and isinstance(label, tuple) and label[0] == "attribute":
+            # Only names of attributes are compared here: a key of a dictionary may be anything, a tensor for one.
+            if isinstance(label, tuple) and label[0] == "attribute" and label != other_label:
                 return f"{_spell(path)} ({name}) has the attribute {label[1]} on one side only"
             todo.append((child, other, (path, label), within))
         return None
@@ -299,4 +300,7 @@ def difference(a: Any, b: Any, *, limit: int = 5_000_000) -> str | None:
     The same means: same types (classes of the notebook: same name and definition), same content, same order in
     dicts, and the same objects shared at the same places. More than `limit` objects count as different.
     """
-    return _Walk(limit).run(a, b)
+    try:
+        return _Walk(limit).run(a, b)
+    except Exception as error:  # the user's own code runs here, in `__eq__` and `__reduce__`; it costs no cell
+        return f"value cannot be compared: {type(error).__name__}: {error}"

@@ -39,7 +39,7 @@ _NOT_MEMBERS = frozenset(
 
 def is_definition(obj: object) -> bool:
     """Tell whether an object is a function, class, cache wrapper, NewType or type variable."""
-    return isinstance(obj, type) or type(obj) in _ATOM_DEFINITIONS
+    return issubclass(type(obj), type) or type(obj) in _ATOM_DEFINITIONS
 
 
 def importable(obj: Any) -> bool:
@@ -96,7 +96,7 @@ class Definitions:
         classes: list[tuple[str, type]] = []
         made: list[tuple[str, types.ModuleType]] = []
         for name, value in names.items():
-            if isinstance(value, types.ModuleType) and runtime_modules.by_value(value):
+            if issubclass(type(value), types.ModuleType) and runtime_modules.by_value(value):
                 made.append((name, value))
             if not is_definition(value) or importable(value):
                 continue
@@ -104,7 +104,7 @@ class Definitions:
             # The name in the definition itself wins over aliases bound earlier.
             if known is None or getattr(value, "__name__", None) == name:
                 self.paths[id(value)] = (name,)
-            if known is None and isinstance(value, type):
+            if known is None and issubclass(type(value), type):
                 classes.append((name, value))
         for _, value in classes:
             self._nested(self.paths[id(value)], value, depth=0)
@@ -119,16 +119,16 @@ class Definitions:
             if known is None or (len(known) == 2 and known[0] == name and getattr(value, "__name__", None) == key):
                 self.paths[id(value)] = (name, key)
         for key, value in own.items():
-            if isinstance(value, type) and self.paths[id(value)] == (name, key):
+            if issubclass(type(value), type) and self.paths[id(value)] == (name, key):
                 self._nested((name, key), value, depth=0)
 
     def _nested(self, path: tuple[str, ...], cls: type, depth: int) -> None:
         for name, value in vars(cls).items():
-            if (type(value) is types.FunctionType or isinstance(value, type)) and id(value) not in self.paths:
+            if (type(value) is types.FunctionType or issubclass(type(value), type)) and id(value) not in self.paths:
                 if importable(value):
                     continue
                 self.paths[id(value)] = (*path, name)
-                if isinstance(value, type) and depth < 8:
+                if issubclass(type(value), type) and depth < 8:
                     self._nested((*path, name), value, depth + 1)
 
     def path(self, obj: object) -> tuple[str, ...] | None:

@@ -97,19 +97,20 @@ def _failure(codec: Codec, name: str, part: Any) -> tuple[str | None, int]:
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield what a value holds under the words a person would use to reach it."""
-    if isinstance(value, dict):
+    kind = type(value)  # not `isinstance`, which asks the value: a class of the user's may have no answer
+    if issubclass(kind, dict):
         yield from ((f"[{_short(k)}]", v) for k, v in list(dict.items(value)))
-    elif isinstance(value, list | tuple):
+    elif issubclass(kind, list | tuple):
         yield from ((f"[{i}]", v) for i, v in enumerate(list(value)))
-    elif isinstance(value, set | frozenset):
+    elif issubclass(kind, set | frozenset):
         yield from (("{…}", v) for v in list(value))
     try:
         attributes = dict(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError):
         attributes = {}
-    if not isinstance(value, type):
+    if not issubclass(kind, type):
         yield from ((f".{k}", v) for k, v in attributes.items())
-    for cls in type(value).__mro__:
+    for cls in kind.__mro__:
         slots = cls.__dict__.get("__slots__", ())
         for slot in (slots,) if isinstance(slots, str) else tuple(slots):
             member: Any = cls.__dict__.get(slot)
@@ -119,11 +120,12 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
                 except AttributeError:
                     continue
     for label in ("__self__", "__func__", "func", "__wrapped__"):
-        if type(value).__module__ in ("builtins", "functools") and not isinstance(value, type):
+        if kind.__module__ in ("builtins", "functools") and not issubclass(kind, type):
             held = getattr(value, label, None)
             if held is not None:
                 yield f".{label}", held
-    for cell, free in zip(getattr(value, "__closure__", None) or (), _free_names(value), strict=False):
+    cells = getattr(value, "__closure__", None) if kind is types.FunctionType else None
+    for cell, free in zip(cells or (), _free_names(value) if cells else (), strict=False):
         try:
             yield f".<{free}>", cell.cell_contents
         except ValueError:

@@ -329,7 +329,7 @@ def _is_made(module: str) -> bool:
 
 def _is_owned(value: object) -> bool:
     # A finder of the notebook makes modules inside packages that are not the notebook's.
-    made = isinstance(value, types.ModuleType) and runtime_modules.is_made(value, named=True)
+    made = issubclass(type(value), types.ModuleType) and runtime_modules.is_made(value, named=True)
     return not made and not is_atomic(value)
 
 

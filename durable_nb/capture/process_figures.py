@@ -38,9 +38,9 @@ def _figure_of(value: Any, depth: int = 3) -> Any:
         if depth == 0 or not len(value) or str(getattr(value, "dtype", "object")) != "object":
             return None
         return _figure_of(value[0], depth - 1)
-    if isinstance(value, sys.modules["matplotlib.figure"].Figure):
+    if issubclass(type(value), sys.modules["matplotlib.figure"].Figure):
         return value
-    if isinstance(value, sys.modules["matplotlib.artist"].Artist):
+    if issubclass(type(value), sys.modules["matplotlib.artist"].Artist):
         figure = value.figure
         return getattr(figure, "figure", figure)  # of a subfigure, the whole one
     return None

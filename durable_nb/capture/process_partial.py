@@ -23,10 +23,10 @@ def partial_losses(namespace: Mapping[str, Any]) -> list[Unsaved]:
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     found = []
     for name, value in list(namespace.items()):
-        if figure is not None and isinstance(value, figure) and any(_user_callbacks(value)):
+        if figure is not None and issubclass(type(value), figure) and any(_user_callbacks(value)):
             reason = "functions connected to the figure's events are not stored; connect them again in a cell"
             found.append(Unsaved(name=name, path=".canvas.callbacks", type="CallbackRegistry", reason=reason))
-        elif tensor is not None and isinstance(value, tensor) and value.grad_fn is not None:
+        elif tensor is not None and issubclass(type(value), tensor) and value.grad_fn is not None:
             reason = "the value is stored without the graph that computed it; backward() on it needs a new computation"
             found.append(Unsaved(name=name, path=".grad_fn", type=type(value.grad_fn).__name__, reason=reason))
         elif type(value) is memoryview:

@@ -94,7 +94,7 @@ class Elsewhere:
 
     def names(self, variables: Iterable[Any]) -> dict[str, Any]:
         """Return it as of now; `variables` are the values of the namespace."""
-        named = {id(v): v for v in variables if isinstance(v, types.ModuleType)}
+        named = {id(v): v for v in variables if issubclass(type(v), types.ModuleType)}
         if len(sys.modules) != self._count:
             self._count = len(sys.modules)
             loaded = [(n, m) for n, m in list(sys.modules.items()) if n not in _MAINS]

@@ -47,7 +47,7 @@ def _libraries(engine: Engine, changed: Mapping[str, Variable | None]) -> Iterat
     """Yield the libraries that variables are of, and those that the notebook imported by name."""
     yield from {_root(v) for v in changed.values() if v is not None}
     for value in list(engine.shell.namespace.values()):
-        if isinstance(value, ModuleType):
+        if issubclass(type(value), ModuleType):
             yield value.__name__.partition(".")[0]
 
 

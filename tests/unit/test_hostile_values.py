@@ -1,0 +1,53 @@
+"""Values whose class, equality or truth cannot be asked for cost nothing but themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from durable_nb.capture.compare import difference
+from durable_nb.testing.simfiles import SimFiles
+from durable_nb.testing.workbench import Workbench
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        "import weakref\nclass K: pass\nk = K(); p = weakref.proxy(k); q = [weakref.proxy(k)]\ndel k",
+        "class P:\n    @property\n    def __class__(self):\n        raise RuntimeError('no')\np = P(); q = [P()]",
+        "class P:\n    def __getattribute__(self, name):\n        raise RuntimeError(name)\np = P(); q = [P()]",
+        "class P:\n    def __eq__(self, other):\n        raise RuntimeError('no')\n    __hash__ = object.__hash__\n"
+        "    def __bool__(self):\n        raise RuntimeError('no')\np = P(); q = {P(): P()}",
+    ],
+    ids=["dead proxy", "class", "attributes", "equality"],
+)
+def test_other_names_are_saved_beside_it(hostile: str) -> None:
+    """A later cell is saved, and its variable comes back."""
+    files = SimFiles()
+    first = Workbench(files, life="one")
+    for cell in (hostile, "x = 5", "x += 1"):
+        first.run(cell)
+    first.workflow.close(release=True)
+    second = Workbench(files, life="two")
+    second.run("'settled'")
+    assert 6 == second.namespace["x"]
+
+
+class _NoTruth:
+    """Like an array of several numbers: comparing gives something that is neither true nor false."""
+
+    def __eq__(self, other: object) -> Any:
+        return self
+
+    def __bool__(self) -> bool:
+        raise ValueError("ambiguous")
+
+    def __hash__(self) -> int:
+        return 1
+
+
+def test_keys_without_a_truth_are_compared_by_their_parts() -> None:
+    """A key of a dictionary is not asked whether it equals another one."""
+    assert difference({_NoTruth(): [1]}, {_NoTruth(): [1]}) is None
+    assert difference({_NoTruth(): [1]}, {_NoTruth(): [2]}) is not None
