@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from durable_nb.capture import runtime_modules
-from durable_nb.capture.access_cell import Cell
-from durable_nb.capture.access_modules import module_digest, with_imports
+from durable_nb.capture.access_modules import module_digest, reads_notebook, with_imports
+from durable_nb.capture.access_outside import OutsideCell
 from durable_nb.capture.access_reach import Reach
 from durable_nb.capture.access_rules import history_name
 
@@ -51,10 +51,12 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
     Reasons quote `source`, and `raw_source` (what the person typed) where there is no transformed text. Modules that
     the cell itself imports for the first time are known better when it is analysed again after it ran.
     """
-    cell = Cell(namespace, tree, source or raw_source)
+    cell = OutsideCell(namespace, tree, source or raw_source)
     cell.run(tree.body)
     Reach(namespace).follow(cell.use, cell.reached)
     use = cell.use
+    modules = with_imports(use.modules) if use.modules else ()
+    use.everything += reads_notebook(modules)
     why = use.everything[0] if use.everything else ""
     return Access(
         reads=frozenset(history_name(n) or n for n in use.loads | use.text) | runtime_modules.reads(use.modules),
@@ -63,7 +65,7 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
         everything=bool(why),
         why_everything=why,
         handles_absence=use.absence,
-        modules=with_imports(use.modules) if use.modules else (),
+        modules=modules,
         unknown_inputs=tuple(sorted(use.unknown)),
         outside_effects=tuple(dict.fromkeys(use.effects)),
         seeds=use.seeds,

@@ -141,8 +141,25 @@ class _Reader:
         else:
             self.imports.add(f"{self._module}.{name}")
 
+    @staticmethod
+    def _looks_modules_up(code: CodeType, steps: list[tuple[str, int]]) -> bool:
+        """Tell whether `sys.modules` is asked for more than a module by its written name."""
+        for at, (operation, argument) in enumerate(steps):
+            loads = operation in ("LOAD_ATTR", "LOAD_METHOD") and _name_of(code, operation, argument) == "modules"
+            if not loads and not (operation == "IMPORT_FROM" and code.co_names[argument] == "modules"):
+                continue
+            following = [name for name, _ in steps[at + 1 : at + 4]] + [""] * 3
+            asked = following[1:] if following[0] in ("LOAD_ATTR", "LOAD_METHOD") else following
+            written = asked[0] == "LOAD_CONST" or "STORE_SUBSCR" in following or "DELETE_SUBSCR" in following
+            # `model.modules()` is a call, `'x' in sys.modules` only asks whether it is there.
+            if not written and following[0] not in ("CONTAINS_OP", "PRECALL", "CALL"):
+                return True
+        return False
+
     def _errors(self, code: CodeType, steps: list[tuple[str, int]]) -> None:
         if "__main__" in code.co_consts and {"modules", "import_module", "__import__"} & set(code.co_names):
+            self.everything = self.everything or "the module of the notebook may give any name"
+        if {"sys", "modules"} <= set(code.co_names) and self._looks_modules_up(code, steps):
             self.everything = self.everything or "the module of the notebook may give any name"
         if not code.co_exceptiontable:
             return

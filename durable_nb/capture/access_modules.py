@@ -14,9 +14,11 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
-__all__ = ["installed_folders", "local_file", "module_digest", "with_imports"]
+__all__ = ["installed_folders", "local_file", "module_digest", "reads_notebook", "with_imports"]
 
 _MAX_PACKAGE_FILES = 5_000
+# Attributes by which a module's code comes to the names of whoever called it, or to those of the shell.
+_LOOKING_UP = ("f_globals", "f_locals", "user_ns", "user_global_ns", "user_module")
 _INSTALLED_PARTS = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 
 
@@ -148,3 +150,30 @@ def with_imports(names: Iterable[str]) -> tuple[str, ...]:
         if "." in name:
             todo.append(name.rpartition(".")[0])
     return tuple(sorted(found))
+
+
+def reads_notebook(modules: Iterable[str]) -> list[str]:
+    """Return a reason for each of these local modules whose code may look at the notebook's own names."""
+    return [f"module {name} may read any name of the notebook" for name in modules if _asks_for_main(local_file(name))]
+
+
+def _asks_for_main(path: str | None) -> bool:
+    try:
+        with open(path or "", "rb") as stream:
+            source = stream.read()
+        if not any(word.encode() in source for word in ("__main__", *_LOOKING_UP)):
+            return False
+        tree = ast.parse(source)
+    except (OSError, SyntaxError, ValueError):
+        return False  # It did not run either; its digest is input all the same.
+    # `if __name__ == "__main__":` asks for nothing.
+    compared = {
+        id(n) for node in ast.walk(tree) if isinstance(node, ast.Compare) for n in [node.left, *node.comparators]
+    }
+    return any(
+        (isinstance(node, ast.Import) and any(alias.name == "__main__" for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.module == "__main__" and not node.level)
+        or (isinstance(node, ast.Constant) and node.value == "__main__" and id(node) not in compared)
+        or (isinstance(node, ast.Attribute) and node.attr in _LOOKING_UP)
+        for node in ast.walk(tree)
+    )

@@ -16,6 +16,7 @@ from durable_nb.capture import access_rules as rules
 from durable_nb.capture.access_ast import Use
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_modules import installed_folders, local_file
+from durable_nb.capture.outside import MAIN_REASON, is_main, unseen_reader
 
 __all__ = ["Reach"]
 
@@ -47,7 +48,9 @@ class Reach:
         self._use = use
         self._push_all(values, 0)
         for name in [*use.loads, *use.text]:
-            self._name(name)
+            # What a cell's own code asks of the notebook as a module is known from its text.
+            if not is_main(self.namespace.get(name)):
+                self._name(name)
         while self._todo:
             if len(self._seen) > MAX_OBJECTS:
                 use.everything.append(f"more than {MAX_OBJECTS} objects can be reached, too many to look at")
@@ -66,6 +69,9 @@ class Reach:
 
     def _load(self, name: str) -> None:
         """Take a global that reached code loads."""
+        if is_main(self.namespace.get(name)):
+            self._use.everything.append(MAIN_REASON)
+            return
         shadowed = name in self.namespace and name not in rules.SHELL_NAMES
         if name in rules.EVERYTHING_NAMES and not shadowed:
             self._use.everything.append(f"{name} in a function may read any name")
@@ -107,12 +113,16 @@ class Reach:
 
     def _visit(self, value: Any, depth: int) -> None:
         kind = type(value)
+        if reader := unseen_reader(value):
+            self._use.unknown.add(f"{reader} may read files unseen")
         if kind is types.FunctionType:
             self._function(value)
         elif issubclass(kind, type):
             self._class(value)
         elif kind is types.MethodType:
             self._push_all((value.__func__, value.__self__), depth)
+        elif is_main(value):
+            self._use.everything.append(MAIN_REASON)
         elif issubclass(kind, types.ModuleType):
             self._module(value.__name__)
         elif issubclass(kind, functools.partial):
@@ -227,12 +237,12 @@ class Reach:
         for text in facts.texts:
             self._text(text)
         for chain in facts.attributes:
-            self._attribute(chain)
+            self._attribute(chain, self.namespace)
         for chain in facts.changed:
             self._change(chain)
 
-    def _attribute(self, chain: tuple[str, ...]) -> None:
-        value: Any = self.namespace.get(chain[0])
+    def _attribute(self, chain: tuple[str, ...], names: Mapping[str, object]) -> None:
+        value: Any = names.get(chain[0])
         if not issubclass(type(value), types.ModuleType):
             return
         for name in chain[1:]:
@@ -244,6 +254,8 @@ class Reach:
             if not issubclass(type(following), types.ModuleType):
                 if type(following) is types.FunctionType:
                     self._push(following, 0)
+                elif reader := unseen_reader(following):
+                    self._use.unknown.add(f"{reader} may read files unseen")
                 return
             value = following
 
@@ -275,8 +287,12 @@ class Reach:
         for chain in facts.changed:
             if chain[0] in own and not (chain[-1] in rules.MUTATORS and isinstance(own[chain[0]], types.ModuleType)):
                 self._use.effects.append(f"{where} changes {'.'.join(chain).replace('.[]', '[…]')} of its module")
+        for chain in facts.attributes:
+            self._attribute(chain, own)
         for name in facts.loads:
             value = own.get(name)
+            if reader := unseen_reader(value):
+                self._use.unknown.add(f"{reader} may read files unseen")
             if type(value) is types.FunctionType and value is not function and value.__globals__ is own:
                 self._push(value, 0)
 

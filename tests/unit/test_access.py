@@ -527,3 +527,100 @@ def test_real_library_values_are_walked_without_harm() -> None:
     }  # fmt: skip
     found = access("a, b, c, d, e, f, g", namespace)
     assert (frozenset(namespace), False) == (found.reads, found.everything)
+
+
+# -- what is read past the names -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import __main__\ny = __main__.v", {"v"}),
+        ("import __main__ as m\ny = m.v.w", {"v"}),
+        ("from __main__ import v as w\ny = w", {"v"}),
+        ("v = 1\nimport __main__\ny = __main__.v", set()),
+        ("def f():\n    import __main__ as m\n    v = 0\n    return m.v\ny = f()", {"v"}),
+        ("y = me.v", {"v"}),
+        ("import sys\ny = sys.modules['json'].loads", set()),
+        ("import sys\ny = 'json' in sys.modules or sys.modules.get('json')", set()),
+        ("import sys\nsys.modules[name] = 1", {"name"}),
+    ],
+)
+def test_attributes_of_the_notebook_as_a_module_are_names(source: str, expected: set[str]) -> None:
+    """`__main__.v` reads v, and a module looked up by its written name reads nothing of the notebook."""
+    found = access(source, {"v": 1, "other": 2, "me": ModuleType("__main__")})
+    assert (expected, False) == (set(found.reads), found.everything)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import __main__\ny = getattr(__main__, name)",
+        "import __main__\ny = __main__.__dict__[name]",
+        "import __main__ as m\nn = m\ny = n.v",
+        "from __main__ import *",
+        "import sys\ny = sys.modules[__name__].v",
+        "import sys\ny = sys.modules.get(__name__)",
+        "import sys\nms = sys.modules\ny = ms[name]",
+        "from sys import modules as ms\ny = ms[__name__].v",
+        "y = by_name()",
+        "y = by_object()",
+        "y = held[0].v",
+    ],
+)
+def test_the_notebook_as_a_module_may_give_any_name(source: str) -> None:
+    """What is asked of `__main__` by a name that is not in the code reads everything."""
+    namespace = notebook(
+        "import sys\ndef by_name():\n    return sys.modules[__name__].v\ndef by_object():\n    return me.v",
+        me=ModuleType("__main__"),
+        held=[ModuleType("__main__")],
+    )
+    assert access(source, namespace).everything
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f():\n    import __main__\n    return __main__.v", True),
+        ("from __main__ import v\nf = lambda: v", True),
+        ("import sys\nclass C:\n    def f(self):\n        return sys.modules['__main__'].v\nf = C().f", True),
+        ("import sys\ndef f():\n    return sys._getframe(1).f_globals['v']", True),
+        ("def f(): pass\nif __name__ == '__main__':\n    f()", False),
+    ],
+)
+def test_local_modules_that_ask_the_notebook_read_everything(project: Path, text: str, expected: bool) -> None:
+    """A module of the user's that imports `__main__` or looks at frames may read any name; a main guard reads none."""
+    (project / "asking.py").write_text(text)
+    assert expected == access("import asking\ny = asking.f()").everything
+
+
+@pytest.mark.parametrize(
+    ("setup", "source", "expected"),
+    [
+        ("import pyarrow.parquet as pq", "pq.read_table('p')", "read_table"),
+        ("import pyarrow.dataset as ds", "ds.dataset('p')", "dataset"),
+        ("import pyarrow as pa", "pa.memory_map('p')", "memory_map"),
+        ("import pyarrow as pa", "pa.OSFile('p')", "OSFile"),
+        ("from pyarrow.feather import read_table as rt", "rt('p')", "read_table"),
+        ("from pyarrow import fs", "fs.LocalFileSystem()", "LocalFileSystem"),
+        ("import pyarrow.csv as c", "c.read_csv('p')", "read_csv"),
+        ("import pyarrow.json as j", "j.read_json('p')", "read_json"),
+        ("import pyarrow.orc as o", "o.ORCFile('p')", "ORCFile"),
+        ("from lxml import etree", "etree.parse('p')", "parse"),
+        ("from polars import read_parquet as rp", "rp('p')", "read_parquet"),
+        ("import polars as pl\nread = {'csv': pl.read_csv}", "read['csv']('p')", "read_csv"),
+        ("import pyarrow.parquet as pq\ndef f(p):\n    return pq.read_table(p)", "f('p')", "read_table"),
+        ("import pyarrow as pa\ndef f(p):\n    return pa.memory_map(p)", "f('p')", "memory_map"),
+    ],
+)
+def test_readers_are_known_by_the_object_and_not_by_the_name(setup: str, source: str, expected: str) -> None:
+    """A reader in C or Rust makes the inputs unknown under whatever name it is called."""
+    pytest.importorskip(setup.split()[1].partition(".")[0])
+    namespace = notebook(setup)
+    assert (f"{expected} may read files unseen",) == access(source, namespace).unknown_inputs
+
+
+def test_functions_that_only_share_a_readers_name_are_none() -> None:
+    """`parse` and `read_table` of other modules read as usual."""
+    namespace = notebook("import ast, pandas as pd\ndef parse(p):\n    return p")
+    assert () == access("ast.parse('1'), pd.read_csv, parse(1)", namespace).unknown_inputs

@@ -1,0 +1,125 @@
+"""What a cell reads past its own names: the notebook as a module, and files by functions that no audit event shows.
+
+Called by `access.analyse` only; extends the walk over a cell. Nothing is executed and nothing is imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Mapping
+
+from durable_nb.capture.access_cell import Cell
+from durable_nb.capture.outside import MAIN_REASON, is_main, unseen_reader
+
+__all__ = ["OutsideCell"]
+
+_LOOKUPS = frozenset({"get", "pop", "setdefault", "__contains__", "__getitem__"})
+
+
+def _main_names(tree: ast.AST) -> frozenset[str]:
+    imports = (alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names)
+    return frozenset(alias.asname or alias.name for alias in imports if alias.name == "__main__")
+
+
+class OutsideCell(Cell):
+    """The walk over one cell's own code, with what its calls and attributes reach outside the namespace."""
+
+    def __init__(self, namespace: Mapping[str, object], tree: ast.Module, source: str = "") -> None:
+        super().__init__(namespace, tree, source)
+        # Wherever the import stands: in a function it binds a local name, which means the same module.
+        self._mains = _main_names(tree)
+
+    # -- the notebook as a module --------------------------------------------------------------------------------
+
+    def _is_main(self, name: str) -> bool:
+        if name in self._mains:
+            return True
+        return not self.is_local(name) and name not in self.stores and is_main(self.namespace.get(name))
+
+    def _everything(self) -> None:
+        self.use.everything.append(MAIN_REASON)
+
+    def _main_attribute(self, name: str) -> None:
+        """Note what `__main__.name` reads: the notebook's name, whatever a function calls its own variables."""
+        if name.startswith("__"):
+            self._everything()
+        elif self.in_function or name not in self.known:
+            self.use.loads.add(name)
+            self.use.absence = True
+
+    def load(self, name: str) -> None:
+        if self._is_main(name):
+            # As a whole it can be asked for any name.
+            self._everything()
+            return
+        super().load(name)
+        if not self.is_local(name):
+            self._note_object(ast.Name(id=name, ctx=ast.Load()))
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
+        if node.module != "__main__" or node.level:
+            super().visit_ImportFrom(node)
+            return
+        for alias in node.names:
+            if alias.name == "*":
+                self._everything()
+                continue
+            self._main_attribute(alias.name)
+            self.store(alias.asname or alias.name)
+
+    # -- attributes, subscripts and calls ------------------------------------------------------------------------
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802
+        if isinstance(node.value, ast.Name) and self._is_main(node.value.id):
+            if isinstance(node.ctx, ast.Load):
+                self._main_attribute(node.attr)
+            else:
+                self.use.writes.add(node.attr)
+            return
+        if self._is_sys_modules(node):
+            self._everything()
+            return
+        self._note_object(node)
+        super().visit_Attribute(node)
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802
+        if not self._is_sys_modules(node.value):
+            super().visit_Subscript(node)
+            return
+        if isinstance(node.ctx, ast.Load) and not self._names_a_module(node.slice):
+            self._everything()
+        self.visit(node.slice)
+
+    def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802
+        if self._is_sys_modules(node.comparators[0]) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            self._all([node.left, *node.comparators[1:]])
+            return
+        super().visit_Compare(node)
+
+    def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
+        function = node.func
+        if isinstance(function, ast.Attribute) and self._is_sys_modules(function.value) and node.args:
+            if function.attr not in _LOOKUPS or not self._names_a_module(node.args[0]):
+                self._everything()
+            self._all([*node.args, *(k.value for k in node.keywords)])
+            return
+        super().visit_Call(node)
+
+    def _is_sys_modules(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Attribute):
+            owner = node.value
+            if node.attr != "modules" or not isinstance(owner, ast.Name):
+                return False
+            return owner.id == "sys" or self.imported.get(owner.id) == ("sys", "") or self.value_of(owner) is sys
+        return isinstance(node, ast.Name) and self.imported.get(node.id) == ("sys", "modules")
+
+    @staticmethod
+    def _names_a_module(node: ast.expr) -> bool:
+        return isinstance(node, ast.Constant) and node.value != "__main__"
+
+    # -- files that are read unseen ------------------------------------------------------------------------------
+
+    def _note_object(self, node: ast.expr) -> None:
+        if name := unseen_reader(self.value_of(node)):
+            self.use.unknown.add(f"{name} may read files unseen")

@@ -1,0 +1,60 @@
+"""What objects outside a notebook's names mean for the inputs of a cell: readers in C, the notebook's own module.
+
+Asked by the access analysis about live objects, however they are called in the code. Pure: no code of theirs runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Final
+
+from durable_nb.capture import access_rules as rules
+
+__all__ = ["MAIN_REASON", "is_main", "unseen_reader"]
+
+MAIN_REASON: Final = "the module of the notebook may give any name"
+
+# By top-level package: functions and classes that open files where no audit event shows it. A name that ends in `_` is
+# a beginning.
+_READERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "pyarrow": (
+        "read_", "open_", "iter_", "dataset", "parquet_dataset", "ParquetFile", "ParquetDataset", "FeatherDataset",
+        "memory_map", "OSFile", "MemoryMappedFile", "input_stream", "LocalFileSystem", "SubTreeFileSystem",
+        "S3FileSystem", "GcsFileSystem", "AzureFileSystem", "HadoopFileSystem", "ORCFile", "FileSystemDataset",
+    ),
+    "lxml": ("parse", "iterparse", "DTD", "RelaxNG", "Schematron", "XMLSchema"),
+    "polars": ("read_", "scan_"),
+    "safetensors": ("safe_open", "load_file"),
+    "soundfile": ("read", "info", "blocks", "SoundFile"),
+    "pyogrio": ("read_", "open_", "list_"),
+    "geopandas": ("read_",),
+    "onnxruntime": ("InferenceSession",),
+    "torchvision": ("read_",),
+}  # fmt: skip
+
+
+def is_main(value: Any) -> bool:
+    """Tell whether an object is the module whose names are the notebook's."""
+    return issubclass(type(value), ModuleType) and vars(value).get("__name__") == "__main__"
+
+
+def _home(value: Any) -> tuple[str, str]:
+    kind = type(value)
+    if issubclass(kind, type):
+        module, name = type.__getattribute__(value, "__module__"), type.__getattribute__(value, "__name__")
+    elif kind in (FunctionType, BuiltinFunctionType) or kind.__name__ == "cython_function_or_method":
+        module, name = value.__module__, value.__name__
+    else:
+        return "", ""
+    return (module, name) if isinstance(module, str) and isinstance(name, str) else ("", "")
+
+
+def unseen_reader(value: Any) -> str:
+    """Return the name of a function or class of a library that may read files unseen, empty for all other objects."""
+    module, name = _home(value)
+    root = module.partition(".")[0]
+    if root in ("", "__main__", "builtins"):
+        return ""
+    known = any(name == text or (text.endswith("_") and name.startswith(text)) for text in _READERS.get(root, ()))
+    return name if known or (name in rules.C_READERS and root != "urllib") else ""

@@ -1,0 +1,54 @@
+"""Inputs that a cell does not spell as names: the notebook as a module, readers in C, file metadata, the environment.
+
+Each cell is met again in the next life with the input changed in between: it runs, or its skip line says that there
+are inputs which cannot be seen. With the input as it was it is skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from durable_nb.testing.lives import Lives, said, skipped
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Iterator[Lives]:
+    """A notebook whose every cell is durable."""
+    with Lives(tmp_path) as started:
+        yield started
+
+
+def test_reads_of_the_notebook_as_a_module(lives: Lives) -> None:
+    """A name read through `__main__`, in a cell or in a local module, is an input like the name itself."""
+    (lives.folder / "asking.py").write_text("def f():\n    import __main__\n    return __main__.v\n")
+    readers = [
+        "import __main__\na = __main__.v",
+        "from __main__ import v as w\nb = w",
+        "import sys\nc = sys.modules[__name__].v",
+        "import asking\nd = asking.f()",
+    ]
+    lives.run("v = 1", *readers)
+    lives.kill()
+    assert [True] * 5 == lives.run_all(["v = 1", *readers])
+    lives.kill()
+    assert [False] * 5 == lives.run_all(["v = 2", *readers])
+    assert [2, 2, 2, 2] == lives.value("[a, b, c, d]")
+
+
+def test_readers_in_c_are_told(lives: Lives) -> None:
+    """A table read by a library in C or Rust is no input that can be seen, and the skip line says so."""
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("polars")
+    lives.run("import polars; polars.DataFrame({'a': [1]}).write_parquet('t.parquet')")
+    cells = [
+        "import pyarrow.parquet as pq\nn = pq.read_table('t.parquet').num_rows",
+        "import pyarrow as pa\nwith pa.memory_map('t.parquet') as m:\n    size = m.size()",
+        "from polars import read_parquet as rp\nk = len(rp('t.parquet'))",
+    ]
+    lives.run(*cells)
+    lives.kill()
+    replies = [lives.run(cell) for cell in cells]
+    assert [True] * 3 == [not skipped(r) or "inputs it cannot see" in said(r) for r in replies]
