@@ -50,6 +50,8 @@ def importable(obj: Any) -> bool:
         return False
     found: Any = sys.modules.get(module)
     if found is None:
+        found = runtime_modules.of_library(module)
+    if found is None:
         return False
     for part in name.split("."):
         try:

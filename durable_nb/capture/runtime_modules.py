@@ -2,20 +2,23 @@
 
 Called by `namespace`, which keeps them beside the variables under the names `sys.modules[NAME]`, `sys.meta_path[N]` and
 `sys.path_hooks[N]`, so that what they share with variables stays shared; by `groups` and `pickler` for modules inside
-values. Looking changes nothing and runs no code of a lazy module; `place` and `remove` change the interpreter's lists.
+values. Looking changes nothing and runs no code of a lazy module; `place` and `remove` change the interpreter's lists,
+and `of_library` imports what a library says its class is in.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import logging
 import re
 import sys
 import types
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-__all__ = ["Elsewhere", "by_value", "is_made", "is_place", "place", "reads", "remove"]
+__all__ = ["Elsewhere", "by_value", "is_made", "is_place", "of_library", "place", "reads", "remove"]
 
 _log = logging.getLogger(__name__)
 _PLACE = re.compile(r"sys\.(modules|meta_path|path_hooks)\[(.+)\]")
@@ -69,6 +72,28 @@ def is_made(module: Any, *, named: bool = False) -> bool:
     if isinstance(root, types.ModuleType) and root is not module and _origin(root)[1]:
         return False
     return named or "__builtins__" in held
+
+
+def of_library(name: str) -> types.ModuleType | None:
+    """Return a module that a loaded package of a library has and nobody has imported yet, None if there is none.
+
+    Libraries say of a class where to find it (`numpy.rec.recarray`) and load that place when it is first asked for.
+    No finder of the notebook is asked whether there is one.
+    """
+    above, _, own = name.rpartition(".")
+    package = (sys.modules.get(above) or of_library(above)) if above else None
+    # What has been imported is there in its package, too: then somebody has removed it from `sys.modules` on purpose.
+    if type(package) is not types.ModuleType or own in (held := vars(package)) or not _is_librarys(held):
+        return None
+    spec = importlib.machinery.PathFinder.find_spec(name, held.get("__path__"))
+    if spec is None or not _is_librarys({"__name__": name, "__file__": spec.origin}):
+        return None
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module(name)
+    except Exception:  # what it needs may not be installed; then no import finds anything in there
+        return None
 
 
 def by_value(module: types.ModuleType) -> bool:

@@ -120,3 +120,26 @@ def test_version_of_this_python_is_what_is_recorded() -> None:
 
     made = ByValue(names).code(names["f"].__code__)
     assert made[1][1] == sys.version_info[:2]
+
+
+def test_a_class_is_importable_from_a_place_that_is_not_loaded_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library's class that says it is in a module nobody has imported so far is still that class afterwards."""
+    np = pytest.importorskip("numpy")
+    monkeypatch.delattr(np, "rec", raising=False)
+    monkeypatch.delitem(sys.modules, "numpy.rec", raising=False)
+    notebook = Notebook()
+    notebook.run("import numpy as np; rec = np.zeros(3, dtype=[('x', 'i4')]).view(np.recarray); kind = np.recarray")
+    restored = notebook.restored()
+    assert (np.recarray, np.recarray) == (restored["kind"], type(restored["rec"]))
+    restored.check("rec['x'][1] = 5; assert rec.x.tolist() == [0, 5, 0] and isinstance(rec, np.recarray)")
+
+
+def test_a_module_that_was_removed_is_not_imported_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the notebook has taken out of `sys.modules`, and what no library has, is left alone by looking."""
+    import email.mime.text
+
+    cls = email.mime.text.MIMEText
+    monkeypatch.delitem(sys.modules, "email.mime.text")
+    fake = type("Fake", (), {"__module__": "email.mime.nowhere"})
+    assert not any(importable(obj) for obj in (cls, fake))
+    assert "email.mime.text" not in sys.modules
