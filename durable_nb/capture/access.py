@@ -30,7 +30,8 @@ class Access:
     `reads` holds every name whose value may matter, also a name that the namespace does not have (it may be absent on
     purpose, see `handles_absence`). `Out[3]`, `Out[*]` and `In[*]` stand for IPython's history. `binds` holds the names
     that a cell which runs to its end has certainly bound or deleted, `stores` also those that it may have, itself or in
-    a function that it can reach. `seeds`: it may set a random stream.
+    a function that it can reach. `seeds`: it may set a random stream. `environ`: the environment variables that it may
+    read; `*` stands for all.
     """
 
     reads: frozenset[str]
@@ -43,6 +44,7 @@ class Access:
     unknown_inputs: tuple[str, ...]
     outside_effects: tuple[str, ...]
     seeds: bool = False
+    environ: frozenset[str] = frozenset()
 
 
 def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, raw_source: str = "") -> Access:
@@ -69,6 +71,7 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
         unknown_inputs=tuple(sorted(use.unknown)),
         outside_effects=tuple(dict.fromkeys(use.effects)),
         seeds=use.seeds,
+        environ=frozenset(use.environ),
     )
 
 

@@ -43,6 +43,7 @@ class Use:
     effects: list[str] = field(default_factory=list)
     writes: set[str] = field(default_factory=set)  # globals bound by functions that can be reached
     seeds: bool = False
+    environ: set[str] = field(default_factory=set)  # environment variables that are read
 
     def add(self, other: Use, known: set[str]) -> None:
         """Take over what `other` does, except reads of names that were certainly bound by then."""
@@ -55,6 +56,7 @@ class Use:
         self.effects += other.effects
         self.writes |= other.writes
         self.seeds |= other.seeds
+        self.environ |= other.environ
 
 
 @dataclass(slots=True)

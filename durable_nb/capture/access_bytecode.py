@@ -18,6 +18,9 @@ __all__ = ["CodeFacts", "code_facts"]
 _GLOBAL_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _GLOBAL_WRITES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _FOLLOWS_CONSTANT_CALL = frozenset({"LOAD_CONST", "PRECALL", "CALL", "CALL_KW", "KW_NAMES"})
+_LOOKUPS = rules.ENVIRONMENT_LOOKUPS
+_WRITES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR"})
+_SUBSCRIPTS = _WRITES | {"BINARY_SUBSCR", "BINARY_OP"}
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "RESUME", "PUSH_NULL", "NOT_TAKEN", "COPY_FREE_VARS"})
 _ABSENCE_ERRORS = frozenset({"NameError", "UnboundLocalError", "Exception", "BaseException"})
 
@@ -38,6 +41,7 @@ class CodeFacts:
     attributes: frozenset[tuple[str, ...]]
     changed: frozenset[tuple[str, ...]]
     seeds: bool
+    environ: frozenset[str]
 
 
 def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
@@ -69,6 +73,34 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
+def _constant_asked(code: CodeType, steps: list[tuple[str, int]], at: int) -> object:
+    """Return the constant that the mapping loaded at `at` is asked for, by subscript or by `get`; None for others."""
+    following = steps[at + 1 : at + 3]
+    if len(following) < 2:
+        return None
+    (first, first_argument), (second, second_argument) = following
+    if first == "LOAD_CONST" and second in _SUBSCRIPTS:
+        return code.co_consts[first_argument]
+    is_lookup = first in ("LOAD_ATTR", "LOAD_METHOD") and _name_of(code, first, first_argument) in _LOOKUPS
+    return code.co_consts[second_argument] if is_lookup and second == "LOAD_CONST" else None
+
+
+def _variable_asked(code: CodeType, steps: list[tuple[str, int]], at: int, name: str) -> str:
+    """Return the environment variable that is read by what is loaded at `at`, empty for a write, `*` for any."""
+    following = steps[at + 1 : at + 4]
+    if name.startswith("getenv"):
+        asked = code.co_consts[following[0][1]] if following and following[0][0] == "LOAD_CONST" else None
+    elif following and following[0][0] == "CONTAINS_OP":
+        # The text is loaded before `os` and `environ`.
+        before = steps[at - 2] if at >= 2 else ("", 0)
+        asked = code.co_consts[before[1]] if before[0] == "LOAD_CONST" else None
+    elif not _WRITES.isdisjoint(operation for operation, _ in following[:2]):
+        return ""
+    else:
+        asked = _constant_asked(code, steps, at)
+    return asked if isinstance(asked, str) else "*"
+
+
 class _Reader:
     """Collects the facts of nested code objects; one instruction of context on each side is enough."""
 
@@ -82,6 +114,7 @@ class _Reader:
         self.attributes: set[tuple[str, ...]] = set()
         self.changed: set[tuple[str, ...]] = set()
         self.seeds = False
+        self.environ: set[str] = set()
 
     def read(self, code: CodeType) -> None:
         steps = list(_instructions(code))
@@ -122,6 +155,8 @@ class _Reader:
     def _attribute(
         self, name: str, chain: tuple[str, ...], code: CodeType, steps: list[tuple[str, int]], at: int
     ) -> None:
+        if name in rules.ENVIRONMENT:
+            self.environ.add(_variable_asked(code, steps, at, name))
         if name in rules.EVERYTHING_ATTRIBUTES or (name in ("eval", "exec") and chain == ("builtins",)):
             self.everything = self.everything or f".{name} may read any name"
         elif name in rules.QUERY_CALLS:
@@ -140,6 +175,8 @@ class _Reader:
                 self.everything = self.everything or "the module of the notebook may give any name"
         else:
             self.imports.add(f"{self._module}.{name}")
+            if self._module == "os" and name in rules.ENVIRONMENT:
+                self.environ.add("*")
 
     @staticmethod
     def _looks_modules_up(code: CodeType, steps: list[tuple[str, int]]) -> bool:
@@ -149,8 +186,7 @@ class _Reader:
             if not loads and not (operation == "IMPORT_FROM" and code.co_names[argument] == "modules"):
                 continue
             following = [name for name, _ in steps[at + 1 : at + 4]] + [""] * 3
-            asked = following[1:] if following[0] in ("LOAD_ATTR", "LOAD_METHOD") else following
-            written = asked[0] == "LOAD_CONST" or "STORE_SUBSCR" in following or "DELETE_SUBSCR" in following
+            written = _constant_asked(code, steps, at) is not None or not _WRITES.isdisjoint(following)
             # `model.modules()` is a call, `'x' in sys.modules` only asks whether it is there.
             if not written and following[0] not in ("CONTAINS_OP", "PRECALL", "CALL"):
                 return True
@@ -186,4 +222,5 @@ def code_facts(code: CodeType) -> CodeFacts:
         attributes=frozenset(reader.attributes),
         changed=frozenset(reader.changed),
         seeds=reader.seeds,
+        environ=frozenset(reader.environ - {""}),
     )

@@ -6,15 +6,16 @@ Called by `access.analyse` only; extends the walk over a cell. Nothing is execut
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Mapping
 
+from durable_nb.capture import access_rules as rules
+from durable_nb.capture.access_ast import Flow
 from durable_nb.capture.access_cell import Cell
-from durable_nb.capture.outside import MAIN_REASON, is_main, unseen_reader
+from durable_nb.capture.outside import EVERY_VARIABLE, MAIN_REASON, is_environment, is_main, unseen_reader
 
 __all__ = ["OutsideCell"]
-
-_LOOKUPS = frozenset({"get", "pop", "setdefault", "__contains__", "__getitem__"})
 
 
 def _main_names(tree: ast.AST) -> frozenset[str]:
@@ -53,6 +54,11 @@ class OutsideCell(Cell):
             # As a whole it can be asked for any name.
             self._everything()
             return
+        if self._is_environment(ast.Name(id=name, ctx=ast.Load())):
+            # Handed on as a whole, it can be asked for any variable.
+            self.use.environ.add(EVERY_VARIABLE)
+            Flow.load(self, name)
+            return
         super().load(name)
         if not self.is_local(name):
             self._note_object(ast.Name(id=name, ctx=ast.Load()))
@@ -79,32 +85,71 @@ class OutsideCell(Cell):
             return
         if self._is_sys_modules(node):
             self._everything()
+            self._owner(node)
+            return
+        if self._is_environment(node):
+            self.use.environ.add(EVERY_VARIABLE)
+            self._owner(node)
             return
         self._note_object(node)
         super().visit_Attribute(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802
-        if not self._is_sys_modules(node.value):
+        if self._is_sys_modules(node.value):
+            if isinstance(node.ctx, ast.Load) and not self._names_a_module(node.slice):
+                self._everything()
+        elif self._is_environment(node.value):
+            if isinstance(node.ctx, ast.Load):
+                self._note_variable(node.slice)
+            self._note_change(node)
+        else:
             super().visit_Subscript(node)
             return
-        if isinstance(node.ctx, ast.Load) and not self._names_a_module(node.slice):
-            self._everything()
+        self._owner(node.value)
         self.visit(node.slice)
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:  # noqa: N802
+        if isinstance(node.target, ast.Subscript) and self._is_environment(node.target.value):
+            self._note_variable(node.target.slice)
+        super().visit_AugAssign(node)
+
     def visit_Compare(self, node: ast.Compare) -> None:  # noqa: N802
-        if self._is_sys_modules(node.comparators[0]) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        asked, is_in = node.comparators[0], isinstance(node.ops[0], (ast.In, ast.NotIn))
+        if is_in and (self._is_sys_modules(asked) or self._is_environment(asked)):
+            if self._is_environment(asked):
+                self._note_variable(node.left)
+            self._owner(asked)
             self._all([node.left, *node.comparators[1:]])
             return
         super().visit_Compare(node)
 
     def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
         function = node.func
-        if isinstance(function, ast.Attribute) and self._is_sys_modules(function.value) and node.args:
-            if function.attr not in _LOOKUPS or not self._names_a_module(node.args[0]):
+        owner = function.value if isinstance(function, ast.Attribute) else function
+        if isinstance(function, ast.Attribute) and self._is_sys_modules(owner) and node.args:
+            if function.attr not in rules.ENVIRONMENT_LOOKUPS or not self._names_a_module(node.args[0]):
                 self._everything()
-            self._all([*node.args, *(k.value for k in node.keywords)])
+        elif self._is_environment(function):
+            self._note_variable(node.args[0] if node.args else node)
+            owner = function
+        elif isinstance(function, ast.Attribute) and self._is_environment(owner):
+            if function.attr in rules.ENVIRONMENT_LOOKUPS and node.args:
+                self._note_variable(node.args[0])
+            elif function.attr != "update":
+                self.use.environ.add(EVERY_VARIABLE)
+            self._note_effect_call(node)
+        else:
+            super().visit_Call(node)
             return
-        super().visit_Call(node)
+        self._owner(owner)
+        self._all([*node.args, *(k.value for k in node.keywords)])
+
+    def _owner(self, node: ast.expr) -> None:
+        """Note the name that `sys.modules` or `os.environ` is reached by, and nothing of what it can be asked."""
+        if isinstance(node, ast.Attribute):
+            self.visit(node.value)
+        elif isinstance(node, ast.Name):
+            Flow.load(self, node.id)
 
     def _is_sys_modules(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Attribute):
@@ -117,6 +162,25 @@ class OutsideCell(Cell):
     @staticmethod
     def _names_a_module(node: ast.expr) -> bool:
         return isinstance(node, ast.Constant) and node.value != "__main__"
+
+    # -- environment variables -----------------------------------------------------------------------------------
+
+    def _is_environment(self, node: ast.expr) -> bool:
+        if isinstance(node, ast.Attribute):
+            # By its name too: `os` may be a variable of the function.
+            owner = node.value
+            spelt = node.attr in rules.ENVIRONMENT and isinstance(owner, ast.Name) and owner.id == "os"
+            return spelt or is_environment(self.value_of(node))
+        if not isinstance(node, ast.Name):
+            return False
+        module, name = self.imported.get(node.id, ("", ""))
+        return (module == "os" and name in rules.ENVIRONMENT) or is_environment(self.value_of(node))
+
+    def _note_variable(self, node: ast.expr) -> None:
+        value = node.value if isinstance(node, ast.Constant) else self.value_of(node)
+        if type(value) is bytes:
+            value = os.fsdecode(value)
+        self.use.environ.add(value if type(value) is str else EVERY_VARIABLE)
 
     # -- files that are read unseen ------------------------------------------------------------------------------
 

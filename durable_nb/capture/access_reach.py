@@ -16,7 +16,7 @@ from durable_nb.capture import access_rules as rules
 from durable_nb.capture.access_ast import Use
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_modules import installed_folders, local_file
-from durable_nb.capture.outside import MAIN_REASON, is_main, unseen_reader
+from durable_nb.capture.outside import EVERY_VARIABLE, MAIN_REASON, is_environment, is_main, unseen_reader
 
 __all__ = ["Reach"]
 
@@ -48,8 +48,8 @@ class Reach:
         self._use = use
         self._push_all(values, 0)
         for name in [*use.loads, *use.text]:
-            # What a cell's own code asks of the notebook as a module is known from its text.
-            if not is_main(self.namespace.get(name)):
+            # What a cell's own code asks of the notebook as a module, or of the environment, is known from its text.
+            if not is_main(value := self.namespace.get(name)) and not is_environment(value):
                 self._name(name)
         while self._todo:
             if len(self._seen) > MAX_OBJECTS:
@@ -115,6 +115,9 @@ class Reach:
         kind = type(value)
         if reader := unseen_reader(value):
             self._use.unknown.add(f"{reader} may read files unseen")
+        if is_environment(value):
+            self._use.environ.add(EVERY_VARIABLE)
+            return
         if kind is types.FunctionType:
             self._function(value)
         elif issubclass(kind, type):
@@ -219,6 +222,7 @@ class Reach:
     def _facts(self, code: types.CodeType) -> CodeFacts:
         if id(code) not in self._codes:
             self._codes[id(code)] = code_facts(code)
+            self._use.environ |= self._codes[id(code)].environ
             self._use.seeds |= self._codes[id(code)].seeds
         return self._codes[id(code)]
 
@@ -251,6 +255,8 @@ class Reach:
             elif name in rules.OS_PROGRAMS and value.__name__ == "os":
                 self._use.unknown.add("shell command")
             following = vars(value).get(name)
+            if is_environment(following):
+                return  # Which variable it is asked for is in the code.
             if not issubclass(type(following), types.ModuleType):
                 if type(following) is types.FunctionType:
                     self._push(following, 0)
@@ -293,6 +299,8 @@ class Reach:
             value = own.get(name)
             if reader := unseen_reader(value):
                 self._use.unknown.add(f"{reader} may read files unseen")
+            if is_environment(value):
+                self._use.environ.add(EVERY_VARIABLE)
             if type(value) is types.FunctionType and value is not function and value.__globals__ is own:
                 self._push(value, 0)
 

@@ -15,6 +15,8 @@ __all__ = [
     "C_READERS",
     "DISPLAY_CELL_MAGICS",
     "EFFECT_CALLS",
+    "ENVIRONMENT",
+    "ENVIRONMENT_LOOKUPS",
     "EVERYTHING_ATTRIBUTES",
     "EVERYTHING_NAMES",
     "HARMLESS_LINE_MAGICS",
@@ -75,6 +77,10 @@ C_READERS: Final = frozenset(
     }
 )  # fmt: skip
 OS_PROGRAMS: Final = frozenset({"system", "popen", "fork", "posix_spawn", "execv", "spawnv", "startfile"})
+
+# What of `os` gives environment variables, and the methods that give one by its name.
+ENVIRONMENT: Final = ("environ", "environb", "getenv", "getenvb")
+ENVIRONMENT_LOOKUPS: Final = frozenset({"get", "pop", "setdefault", "__getitem__", "__contains__"})
 
 # Methods that change the object they are called on.
 MUTATORS: Final = frozenset(

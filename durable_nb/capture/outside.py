@@ -5,15 +5,17 @@ Asked by the access analysis about live objects, however they are called in the 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from durable_nb.capture import access_rules as rules
 
-__all__ = ["MAIN_REASON", "is_main", "unseen_reader"]
+__all__ = ["EVERY_VARIABLE", "MAIN_REASON", "is_environment", "is_main", "unseen_reader"]
 
 MAIN_REASON: Final = "the module of the notebook may give any name"
+EVERY_VARIABLE: Final = "*"  # among the names of environment variables that are read
 
 # By top-level package: functions and classes that open files where no audit event shows it. A name that ends in `_` is
 # a beginning.
@@ -37,6 +39,11 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = {
 def is_main(value: Any) -> bool:
     """Tell whether an object is the module whose names are the notebook's."""
     return issubclass(type(value), ModuleType) and vars(value).get("__name__") == "__main__"
+
+
+def is_environment(value: Any) -> bool:
+    """Tell whether an object gives environment variables: `os.environ`, `os.environb`, `os.getenv`, `os.getenvb`."""
+    return any(value is vars(os).get(name) for name in rules.ENVIRONMENT)
 
 
 def _home(value: Any) -> tuple[str, str]:

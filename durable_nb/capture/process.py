@@ -198,6 +198,10 @@ class ProcessState:
             return True
         return item.name in self._slots and self.touched(item.name)
 
+    def environment(self, names: Collection[str], at: Mapping[str, str]) -> dict[str, str]:
+        """Return what stands for the values of environment variables (`*`: all) in `at`: texts that are not stored."""
+        return self._environ.inputs(names, at)
+
     def partial(self, namespace: Mapping[str, Any]) -> list[Unsaved]:
         """Return what variables lose although they are stored, such as the event callbacks of a figure."""
         return partial_losses(namespace)

@@ -15,7 +15,7 @@ import random
 import re
 import sys
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from durable_nb.capture.process_held import Held
@@ -299,6 +299,21 @@ class Environ:
         mentions = names.count("environ") - sum(_last_name(n.value) == "environ" for n in spelt)
         self._broad = self._broad or mentions > 0 or not _ENVIRON_WRITERS.isdisjoint(names)
 
+    def inputs(self, names: Collection[str], at: Mapping[str, str]) -> dict[str, str]:
+        """Return what stands for the values of these variables (`*`: all) in `at`, by `os.environ[NAME]`.
+
+        Those that are stored are compared as a component; those that imports or every new kernel set count in no `*`.
+        """
+        found = {}
+        for name in names:
+            if name == "*":
+                left_out = self._ignored | self.stored
+                kept = {n: v for n, v in at.items() if n not in left_out and not n.startswith(_OF_THE_KERNEL)}
+                found["os.environ[*]"] = json.dumps(kept, sort_keys=True)
+            elif name not in self.stored:
+                found[f"os.environ[{name}]"] = json.dumps(at.get(name))
+        return found
+
     def reported(self) -> list[Unsaved]:
         """Return the variables that were set, changed or deleted, except those that an import sets by itself."""
         now = dict(os.environ)
@@ -325,6 +340,7 @@ class Environ:
         ]
 
 
+_OF_THE_KERNEL = ("JPY_", "KERNEL_", "SHLVL", "OLDPWD", "_", "COLUMNS", "LINES", "PYDEVD_")
 _ENVIRON_WRITERS = frozenset({"environb", "putenv", "unsetenv", "load_dotenv"})
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import builtins
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +70,7 @@ class Before:
     unset: frozenset[str]
     depends: Mapping[str, str]
     key: str
+    environ: Mapping[str, str]  # the values of that moment; only digests of those that are read are recorded
 
 
 def before(engine: Engine, request: CellRequest) -> Before:
@@ -88,7 +90,13 @@ def before(engine: Engine, request: CellRequest) -> Before:
         unset=frozenset(name for name in process if name not in set_by_run),
         depends=depends_digests(request.options.depends),
         key=key_digest(request.options.key, engine.shell.namespace),
+        environ=dict(os.environ),
     )
+
+
+def environ_digests(engine: Engine, names: Collection[str], at: Mapping[str, str]) -> dict[str, str]:
+    """Return keyed digests of environment variables: values may be secrets."""
+    return {n: engine.workflow.keyed_digest(text) for n, text in engine.process.environment(names, at).items()}
 
 
 def _access(request: CellRequest, namespace: dict[str, Any]) -> Access:
@@ -144,6 +152,7 @@ def after(
         "unsaved_made": sorted({u.name for u in delta.unsaved if u.name not in engine.absent} & stores),
     }
     process = {n: d for n, d in found.process.items() if n in streams or n not in NOT_INPUTS}
+    process |= environ_digests(engine, found.access.environ | late.environ, found.environ)
     names = sorted({*found.access.modules, *late.modules})
     modules = {name: digest for name in names if (digest := module_digest(name)) is not None}
     depended = Inputs(
@@ -295,6 +304,9 @@ class Present:
 
     def process_differs(self, component: str, digest: str, unset: bool) -> str | None:
         engine = self.engine
+        if component.startswith("os.environ["):
+            now = environ_digests(engine, [component[len("os.environ[") : -1]], os.environ).get(component, digest)
+            return None if now == digest else f"{component} is not what it was"
         place = engine.replay.process.get(component)
         now = (place.version or UNTOUCHED) if place else self.live_process.get(component, UNTOUCHED)
         if now == digest:

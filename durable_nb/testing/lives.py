@@ -32,8 +32,8 @@ class Lives:
     def __init__(self, folder: Path, *, environ: Mapping[str, str] | None = None, durable: bool = True) -> None:
         self.folder = folder
         self.durable = durable
-        self._environ = {"DURABLE_NB_KEY_FILE": str(folder / "key"), **(environ or {})}
-        self.kernel = Kernel(folder, environ=self._environ)
+        self.environ = {"DURABLE_NB_KEY_FILE": str(folder / "key"), **(environ or {})}
+        self.kernel = Kernel(folder, environ=self.environ)
         self.loaded = self._load()
 
     def _load(self) -> str:
@@ -61,7 +61,7 @@ class Lives:
     def kill(self) -> str:
         """SIGKILL the kernel and start the next one; return what loading the extension said."""
         self.kernel.sigkill()
-        self.kernel = Kernel(self.folder, environ=self._environ)
+        self.kernel = Kernel(self.folder, environ=self.environ)
         self.loaded = self._load()
         return self.loaded
 

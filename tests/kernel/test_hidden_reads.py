@@ -52,3 +52,28 @@ def test_readers_in_c_are_told(lives: Lives) -> None:
     lives.kill()
     replies = [lives.run(cell) for cell in cells]
     assert [True] * 3 == [not skipped(r) or "inputs it cannot see" in said(r) for r in replies]
+
+
+def test_environment_variables_are_inputs(lives: Lives) -> None:
+    """A cell that read a variable runs when its value is another one, however it asked; the value is not recorded."""
+    first, second = "a-secret-from-the-first-life", "a-secret-from-the-second"
+    lives.environ["MY_INPUT"] = first
+    lives.kill()
+    cells = [
+        "import os\na = os.environ['MY_INPUT'][-3:]",
+        "b = os.environ.get('MY_INPUT')[-3:]",
+        "c = dict(os.environ)['MY_INPUT'][-3:]",
+        "d = os.getenv('MY_INPUT')[-3:]",
+        "def f():\n    return os.environ['MY_INPUT']",
+        "e = f()[-3:]",
+        "f2 = 'MY_OTHER' in os.environ",
+    ]
+    lives.run(*cells)
+    lives.kill()
+    assert [True] * 7 == lives.run_all(cells)
+    lives.environ["MY_INPUT"] = second
+    lives.kill()
+    assert [False, False, False, False, True, False, True] == lives.run_all(cells)
+    assert ["ond"] * 5 == lives.value("[a, b, c, d, e]")
+    stored = [path.read_bytes() for path in (lives.folder / ".durable").rglob("*") if path.is_file()]
+    assert not any(secret.encode() in content for secret in (first, second) for content in stored)

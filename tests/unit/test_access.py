@@ -624,3 +624,54 @@ def test_functions_that_only_share_a_readers_name_are_none() -> None:
     """`parse` and `read_table` of other modules read as usual."""
     namespace = notebook("import ast, pandas as pd\ndef parse(p):\n    return p")
     assert () == access("ast.parse('1'), pd.read_csv, parse(1)", namespace).unknown_inputs
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import os\ny = os.environ['A']", {"A"}),
+        ("import os\ny = os.environ.get('A', 'd')", {"A"}),
+        ("import os\ny = os.getenv('A')", {"A"}),
+        ("import os\ny = 'A' in os.environ", {"A"}),
+        ("from os import environ as e, getenv\ny = e['A'] + getenv('B')", {"A", "B"}),
+        ("import os\ny = dict(os.environ)", {"*"}),
+        ("import os\ny = [k for k in os.environ]", {"*"}),
+        ("import os\ny = os.environ[z]", {"*"}),
+        ("import os\ny = os.environ[key]", {"K"}),
+        ("import os\nos.environ['A'] = '1'", set()),
+        ("import os\nos.environ['A'] += '1'", {"A"}),
+        ("import os\ny = os.path.join('a', 'b')", set()),
+        ("def f():\n    import os\n    return os.environ['A']\ny = f()", {"A"}),
+        ("y = env['A']", {"A"}),
+        ("y = sub()", {"A"}),
+        ("y = get()", {"B"}),
+        ("y = old()", {"C"}),
+        ("y = has()", {"D"}),
+        ("y = everything()", {"*"}),
+        ("y = handed()", {"*"}),
+        ("sets()", set()),
+    ],
+)
+def test_environment_variables_are_read_by_name(source: str, expected: set[str]) -> None:
+    """Every way to ask for an environment variable gives its name, `*` where the name is not in the code."""
+    namespace = notebook(
+        """
+        import os
+        env, key = os.environ, 'K'
+        def sub():
+            return os.environ['A']
+        def get():
+            return os.environ.get('B', 'd')
+        def old():
+            return os.getenv('C')
+        def has():
+            return 'D' in os.environ
+        def everything():
+            return {**os.environ}
+        def handed():
+            return print(os.environ, 'A')
+        def sets():
+            os.environ['A'] = '1'
+        """
+    )
+    assert expected == set(access(source, namespace).environ)
