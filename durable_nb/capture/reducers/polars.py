@@ -1,5 +1,6 @@
 """Columns of polars go on seeing the numpy array that they were made of; columns of Python objects keep the objects.
 
+Expressions and lazy frames go on calling functions of the notebook, which polars itself would copy with their globals.
 Merged into the plug-in by `load` once polars is imported. Everything else pickles by itself.
 """
 
@@ -10,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from durable_nb.capture.reducers import SHARING, Plugin, promise
+from durable_nb.capture.reducers._copied import written
 from durable_nb.capture.reducers._memory import keeper
 
 LIBRARY = "polars"
@@ -76,6 +78,11 @@ def _frame(frame: Any) -> Any:
     return NotImplemented
 
 
+@promise("exact")
+def _lazy(lazy: Any) -> Any:
+    return written(lambda: lazy.__reduce_ex__(5))
+
+
 def _series_referents(series: Any) -> Iterable[Any]:
     return series.to_list() if series.dtype == _polars().Object else ()
 
@@ -89,6 +96,7 @@ def plugin() -> Plugin:
     polars = _polars()
     return Plugin(
         exact={polars.Series: _series, polars.DataFrame: _frame},
+        subclasses=((polars.Expr, _lazy), (polars.LazyFrame, _lazy)),
         referents={polars.Series: _series_referents, polars.DataFrame: _frame_referents},
         memory={polars.Series: _memory},
     )

@@ -16,6 +16,8 @@ frame.write_csv("frame.csv")
 
 class Thing:
     pass
+
+things = []
 """
 _SERIES = (
     (
@@ -92,6 +94,20 @@ VALUES = [
         check="frame.select(x)['a'].to_list() == [11, 12, 13]",
         keeps="exact",
         note="with a function of the notebook",
+    ),
+    Value(
+        cls="polars.LazyFrame",
+        make="frame.lazy().select(pl.col('a').map_elements(lambda v: v + len(things), return_dtype=pl.Int64))",
+        check="things.append(x) is None and x.collect()['a'].to_list() == [v + len(things) for v in (1, 2, 3)]",
+        keeps="exact",
+        note="with a function of the notebook, which goes on seeing its variables",
+    ),
+    Value(
+        cls="polars.Expr",
+        make="(lambda seen: pl.col('a').map_batches(lambda s: seen.append(1) or s, return_dtype=pl.Int64))([])",
+        check="frame.select(x)['a'].to_list() == [1, 2, 3]",
+        keeps="reported",
+        note="with a function that holds an object of the notebook, of which polars would make a copy",
     ),
     Value(
         cls="polars.selectors.Selector", make="cs.numeric()", check="frame.select(x).columns == ['a']", keeps="exact"

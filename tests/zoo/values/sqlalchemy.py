@@ -80,6 +80,15 @@ VALUES = [
         note="a mapped class of the notebook",
     ),
     Value(
+        cls="type",
+        make="told = []\n"
+        "sa.event.listen(Book, 'init', lambda target, args, options: told.append(options['title']))\nBook",
+        check="x.author.property.back_populates == 'books' and x(title='t', author=Author(name='n')).author.books[0]"
+        ".title == 't' and told[-1] == 't'",
+        keeps="exact",
+        note="a mapped class with listeners of the notebook, both sides of a relationship alike",
+    ),
+    Value(
         cls="sqlalchemy.orm.decl_api.DeclarativeBase",
         make="writer = Author(name='w')\nwork = Book(title='v', author=writer)\nwork",
         check="x.author is writer and writer.books == [x] and type(x) is Book and ('v', 'w') in stored(x)",
