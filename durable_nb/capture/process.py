@@ -109,7 +109,7 @@ class ProcessState:
         """
         held = Held(namespace)
         self._imports = Imports()
-        self._modules = LocalModules()
+        self._modules = LocalModules(self._imports.noted)
         self._environ = Environ(environ)
         self._patches, self._registrations = Patches(held), Registrations(held)
         self._at_exit, self._connection = AtExit(), DefaultConnection()
@@ -211,7 +211,7 @@ class ProcessState:
 
         A mutable object among them belongs to its module: stored as a copy, it would no longer be the one in use.
         """
-        return self._imports.references(namespace)
+        return {**self._modules.references(namespace), **self._imports.references(namespace)}
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all components that there can be, in the order of restoring."""

@@ -1,7 +1,8 @@
 """Modules as state: which ones the user's cells imported, and which attributes of local modules were changed.
 
 Used by `process`. Imports come back as imports. Plain scalars of a local module are set again if its file still says
-what it said; everything else that was changed at run time is reported as `module.attribute`.
+what it said; everything else that was changed at run time is reported as `module.attribute`, and so are attributes of
+its classes: a cell that changes a module runs again, and must find it as the import makes it.
 """
 
 from __future__ import annotations
@@ -14,18 +15,17 @@ import os
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
+from durable_nb.capture import module_values
+from durable_nb.capture.local_imports import watch_imports
+from durable_nb.capture.module_values import ABSENT as _ABSENT
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["Imports", "LocalModules", "is_local_module"]
-
-_MAX_NODES = 2000  # of a module global that is compared by value; a larger one is compared by identity
-_SCALARS = (type(None), bool, int, float, str)
-
 
 # What a library imports by itself, late, with an effect on values: this fills sympy's cache of symbols, and a symbol
 # that was made before is another object than its namesake made after.
@@ -53,6 +53,10 @@ class Imports:
             if isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 self._bound.update({a.asname or a.name: (node.module, a.name) for a in node.names if a.name != "*"})
                 self._starred.update(dict.fromkeys(node.module for a in node.names if a.name == "*"))
+
+    def noted(self, module: str) -> bool:
+        """Tell whether a cell imports a module by its name, so that a restore imports it, too."""
+        return module in self._noted
 
     def references(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return {variable: (module, attribute)} of what `from module import attribute` bound and is still the same."""
@@ -177,37 +181,78 @@ class _Baseline:
 
     spec: Any
     values: dict[str, Any]
+    same: frozenset[str]  # containers that every import makes alike
 
 
 class LocalModules:
-    """Attributes of local modules that were changed after the import."""
+    """Attributes of local modules and of their classes that were changed after the import."""
 
     name = "modules"
     needs = ""
 
-    def __init__(self) -> None:
+    def __init__(self, noted: Callable[[str], bool] = lambda module: False) -> None:
+        """`noted` tells whether a restore imports a module because a cell did."""
+        self._noted = noted
         self._foreign = _foreign_folders()
         self._count = -1
         self._local: list[str] = []
         self._baselines: dict[str, _Baseline] = {}
         self._changed: dict[str, dict[str, tuple[Any, Any]]] = {}
+        watch_imports(self)
+
+    # --- imports, told by `local_imports` -----------------------------------------------------------------------------
+
+    def is_local(self, file: str) -> bool:
+        return _is_local(file, self._foreign)
+
+    def import_begins(self) -> dict[str, dict[str, tuple[Any, Any]]]:
+        return {name: self._diff(name) for name in list(self._baselines) if name in sys.modules}
+
+    def import_ends(self, before: dict[str, dict[str, tuple[Any, Any]]], modules: Sequence[ModuleType]) -> None:
+        for module in modules:
+            if sys.modules.get(module.__name__) is module:
+                self._baselines[module.__name__] = _baseline(module, {})
+        # What a module registers in another one while it is imported is there after the import of a restore.
+        ran = {module.__name__ for module in modules}
+        if not any(self._noted(name) for name in ran):
+            return
+        for name, changed in before.items():
+            if name not in ran and (fresh := self._diff(name).keys() - changed.keys()):
+                now = module_values.values(sys.modules[name])
+                values = self._baselines[name].values
+                values.update({n: now[n] for n in fresh if n in now})
 
     def mark(self) -> dict[str, dict[str, tuple[Any, Any]]]:
         """Return {module: {attribute: (value after import, value now)}}."""
+        self._changed = {name: diff for name in self._locals() if (diff := self._diff(name))}
+        return self._changed
+
+    def _locals(self) -> list[str]:
         if len(sys.modules) != self._count:
             self._count = len(sys.modules)
             loaded = list(sys.modules.items())
             self._local = [
                 n for n, m in loaded if n != "__main__" and _is_local(getattr(m, "__file__", None), self._foreign)
             ]
-        self._changed = {name: diff for name in self._local if (diff := self._diff(name))}
-        return self._changed
+        return self._local
+
+    def references(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """Return {variable: (module, attribute)} of variables that are a container which an import makes alike."""
+        theirs: dict[int, tuple[str, str]] = {}
+        for name in self._locals():
+            if (baseline := self._baselines.get(name)) is None or name not in sys.modules:
+                continue
+            for attribute, value in list(vars(sys.modules[name]).items()):
+                known = attribute in baseline.same and type(value) in module_values.CONTAINERS
+                if known and module_values.frozen(value) == baseline.values.get(attribute):
+                    theirs[id(value)] = (name, attribute)
+        return {n: theirs[id(v)] for n, v in namespace.items() if id(v) in theirs} if theirs else {}
 
     def base(self, mark: Any) -> Any:
         return {}
 
     def dump(self, mark: dict[str, dict[str, tuple[Any, Any]]]) -> Json:
-        kept = {m: {a: list(pair) for a, pair in d.items() if _settable(pair)} for m, d in mark.items()}
+        kept = {m: {a: list(pair) for a, pair in d.items() if module_values.settable(pair)} for m, d in mark.items()}
         return {module: attributes for module, attributes in kept.items() if attributes}
 
     def lost(self, mark: Any) -> list[Unsaved]:
@@ -233,20 +278,26 @@ class LocalModules:
                         Unsaved(name=f"{name}.{attribute}", path="", type=type(after).__name__, reason=reason)
                     )
             for attribute, pair in current.get(name, {}).items():
-                if attribute not in wanted and _settable(pair):
+                if attribute not in wanted and module_values.settable(pair):
                     setattr(module, attribute, pair[0])
         return problems
 
     def reported(self) -> list[Unsaved]:
         """Return the changed attributes that `dump` leaves out."""
-        reason = "set or changed at run time in an imported module; a new kernel imports the module as its file says"
+        reason = (
+            "set or changed at run time in an imported module; a new kernel imports the module as its file says, and "
+            "variables that were the same object come back as copies"
+        )
         return [
             Unsaved(
-                name=f"{module}.{attribute}", path="", type=_type_name(sys.modules[module], attribute), reason=reason
+                name=f"{module}.{attribute}",
+                path="",
+                type=type(module_values.find(sys.modules[module], attribute)).__name__,
+                reason=reason,
             )
             for module, attributes in self._changed.items()
             for attribute, pair in attributes.items()
-            if not _settable(pair) and module in sys.modules
+            if module in sys.modules and not module_values.settable(pair)
         ]
 
     def _diff(self, name: str) -> dict[str, tuple[Any, Any]]:
@@ -256,82 +307,20 @@ class LocalModules:
         baseline = self._baselines.get(name)
         spec = getattr(module, "__spec__", None)
         if baseline is None or baseline.spec is not spec:
-            values = _values(module)
-            values.update(_written(module, values))
-            baseline = self._baselines[name] = _Baseline(spec, values)
-        before, now = baseline.values, _values(module)
+            # It was imported unseen, before or by other means: what its file says is the best that is known.
+            baseline = self._baselines[name] = _baseline(module, module_values.written(module))
+        before, now = baseline.values, module_values.values(module)
         if before == now:
             return {}
         changed = {}
         for attribute in {*before, *now}:
             pair = (before.get(attribute, _ABSENT), now.get(attribute, _ABSENT))
-            submodule = isinstance(getattr(module, attribute, None), ModuleType)  # importing one binds it
+            submodule = isinstance(module_values.find(module, attribute), ModuleType)  # importing one binds it
             if not submodule and (pair[0] != pair[1] or type(pair[0]) is not type(pair[1])):
                 changed[attribute] = pair
         return changed
 
 
-_ABSENT = ("absent",)
-
-
-def _values(module: ModuleType) -> dict[str, Any]:
-    return {n: _frozen(v) for n, v in list(vars(module).items()) if not (n.startswith("__") and n.endswith("__"))}
-
-
-def _frozen(value: Any) -> Any:
-    """Return what a later value is compared with: scalars as they are, plain containers by content, else identity."""
-    if type(value) in _SCALARS:
-        return value
-    budget = [_MAX_NODES]
-    frozen = _content(value, budget, 8)
-    return ("is", id(value)) if frozen is None or budget[0] < 0 else frozen
-
-
-def _content(value: Any, budget: list[int], depth: int) -> Any:
-    budget[0] -= 1
-    kind = type(value)
-    if kind in _SCALARS or kind in (bytes, complex):
-        return (kind.__name__, value)
-    if budget[0] < 0 or depth == 0 or (kind in (list, tuple, dict, set, frozenset) and len(value) > _MAX_NODES):
-        return None
-    if kind in (list, tuple):
-        return (kind.__name__, id(value), *(_content(v, budget, depth - 1) for v in value))
-    if kind is dict:
-        items = (_content(v, budget, depth - 1) for pair in value.items() for v in pair)
-        return (kind.__name__, id(value), *items)
-    if kind in (set, frozenset):
-        return (kind.__name__, id(value), len(value), hash(frozenset(value)))
-    return ("is", id(value))
-
-
-def _written(module: ModuleType, values: dict[str, Any]) -> dict[str, Any]:
-    """Return the scalars that the module's file assigns once and for all, for a cell that imports and sets at once."""
-    try:
-        with open(str(module.__file__), encoding="utf-8") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
-        return {}
-    assigned: dict[str, list[ast.expr]] = {}
-    for statement in tree.body:
-        if (
-            isinstance(statement, ast.Assign)
-            and len(statement.targets) == 1
-            and isinstance(statement.targets[0], ast.Name)
-        ):
-            assigned.setdefault(statement.targets[0].id, []).append(statement.value)
-    names = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)]
-    shared = {name for n in ast.walk(tree) if isinstance(n, ast.Global) for name in n.names}
-    return {
-        name: exprs[0].value
-        for name, exprs in assigned.items()
-        if len(exprs) == 1 and names.count(name) == 1 and name not in shared and name in values
-        if isinstance(exprs[0], ast.Constant) and type(exprs[0].value) in _SCALARS
-    }
-
-
-def _settable(pair: tuple[Any, Any]) -> bool:
-    return all(type(v) in _SCALARS and not (type(v) is int and abs(v) > 2**53) for v in pair)
-
-
-def _type_name(module: ModuleType, attribute: str) -> str:
-    return type(getattr(module, attribute, None)).__name__
+def _baseline(module: ModuleType, written: Mapping[str, Any]) -> _Baseline:
+    values = {**module_values.values(module), **written}
+    return _Baseline(getattr(module, "__spec__", None), values, module_values.alike(module))

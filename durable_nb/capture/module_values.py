@@ -1,0 +1,144 @@
+"""What the attributes of a local module and of its classes are, in a form that a later look is compared with.
+
+Used by `process_modules` alone. Attributes of a class are named `Class.attribute`. Looking changes nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+__all__ = ["ABSENT", "CONTAINERS", "alike", "find", "frozen", "settable", "values", "written"]
+
+ABSENT = ("absent",)
+_MAX_NODES = 2000  # of a container that is compared by value; of a larger one, which object it is and how long
+_SCALARS = (type(None), bool, int, float, str)
+_LEAVES = (*_SCALARS, bytes, complex)
+_MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
+_SEQUENCES = (list, deque)
+CONTAINERS = frozenset({*_MAPPINGS, *_SEQUENCES, set})
+
+
+def values(module: ModuleType) -> dict[str, Any]:
+    """Return every attribute of a module and of the classes that it defines, frozen."""
+    found: dict[str, Any] = {}
+    for name, value in list(vars(module).items()):
+        if not _is_special(name):
+            found[name] = frozen(value)
+            if isinstance(value, type) and value.__module__ == module.__name__ and value.__qualname__ == name:
+                found.update(_of_class(value, name))
+    return found
+
+
+def _of_class(cls: type, path: str) -> Iterator[tuple[str, Any]]:
+    for name, value in list(vars(cls).items()):
+        # `_name_` and `_abc_...` are kept by Python itself, and change when an enum or a check is used.
+        if _is_special(name) or (name.startswith("_") and name.endswith("_")) or name.startswith("_abc_"):
+            continue
+        yield f"{path}.{name}", _counted(value)
+        if isinstance(value, type) and value.__module__ == cls.__module__ and value.__qualname__ == f"{path}.{name}":
+            yield from _of_class(value, f"{path}.{name}")
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def find(module: ModuleType | None, attribute: str) -> Any:
+    """Return what is at an attribute or at the attribute of a class, None where nothing is."""
+    found: Any = module
+    for part in attribute.split("."):
+        found = getattr(found, "__dict__", {}).get(part)
+    return found
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+
+
+def frozen(value: Any) -> Any:
+    """Return what a later value is compared with: scalars as they are, plain containers by content, else identity."""
+    return value if type(value) in _SCALARS else _counted(value)
+
+
+def _counted(value: Any) -> Any:
+    budget = [_MAX_NODES]
+    content = _content(value, budget, 8)
+    return content if budget[0] >= 0 else ("is", id(value), len(value))
+
+
+def _content(value: Any, budget: list[int], depth: int) -> Any:
+    budget[0] -= 1
+    kind = type(value)
+    if kind in _LEAVES:
+        return (kind.__name__, value)
+    if kind not in CONTAINERS and kind not in (tuple, frozenset):
+        return ("is", id(value))
+    if budget[0] < 0 or depth == 0 or len(value) > _MAX_NODES:
+        return ("is", id(value), len(value))
+    head = (kind.__name__, id(value))
+    if kind in _MAPPINGS:
+        return (*head, *(_content(v, budget, depth - 1) for pair in list(value.items()) for v in pair))
+    if kind in (set, frozenset):
+        plain = all(type(v) in _LEAVES for v in value)
+        return (*head, frozenset((type(v).__name__, v) for v in value) if plain else hash(frozenset(value)))
+    return (*head, *(_content(v, budget, depth - 1) for v in list(value)))
+
+
+def settable(pair: tuple[Any, Any]) -> bool:
+    """Tell whether the change from one frozen value to the other is one of scalars, which can be made again."""
+    return all(type(v) in _SCALARS and not (type(v) is int and abs(v) > 2**53) for v in pair)
+
+
+# --- what the file says -----------------------------------------------------------------------------------------------
+
+
+def written(module: ModuleType) -> dict[str, Any]:
+    """Return the scalars that the module's file assigns once and for all, for a cell that imports and sets at once."""
+    return {
+        name: expression.value
+        for name, expression in _assigned(module).items()
+        if isinstance(expression, ast.Constant) and type(expression.value) in _SCALARS
+    }
+
+
+def alike(module: ModuleType) -> frozenset[str]:
+    """Return the containers that every import of the module makes alike: empty ones, and those of a literal."""
+    held = {n: v for n, v in list(vars(module).items()) if type(v) in CONTAINERS and not _is_special(n)}
+    found = {n for n, v in held.items() if not v}
+    if found == held.keys():
+        return frozenset(found)
+    for name, expression in _assigned(module).items():
+        if name in held:
+            try:
+                content = ast.literal_eval(expression)
+            except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                continue
+            if type(content) is type(held[name]) and repr(content) == repr(held[name]):
+                found.add(name)
+    return frozenset(found)
+
+
+def _assigned(module: ModuleType) -> Mapping[str, ast.expr]:
+    try:
+        with open(str(module.__file__), encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+    except (OSError, SyntaxError, ValueError):
+        return {}
+    assigned: dict[str, list[ast.expr]] = {}
+    for statement in tree.body:
+        if (
+            isinstance(statement, ast.Assign)
+            and len(statement.targets) == 1
+            and isinstance(statement.targets[0], ast.Name)
+        ):
+            assigned.setdefault(statement.targets[0].id, []).append(statement.value)
+    names = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store | ast.Del)]
+    shared = {name for n in ast.walk(tree) if isinstance(n, ast.Global) for name in n.names}
+    return {
+        name: expressions[0]
+        for name, expressions in assigned.items()
+        if len(expressions) == 1 and names.count(name) == 1 and name not in shared and name in vars(module)
+    }

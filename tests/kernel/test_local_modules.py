@@ -1,0 +1,107 @@
+"""Local modules in a real kernel: what cells change in them is there after a loss, or is said to be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from durable_nb.testing.lives import Lives
+
+ENGINE = """
+import collections
+
+STATE = []
+NESTED = {}
+COUNTS = collections.Counter()
+LEVEL = 1
+
+class E:
+    inst = []
+    made = 0
+
+def push(x):
+    STATE.append(x)
+    E.inst.append(x)
+    E.made += 1
+    COUNTS[x] += 1
+    return len(STATE)
+"""
+PLUGINS = "import registry\n\n@registry.register\ndef upper(text):\n    return text.upper()\n"
+REGISTRY = "FOUND = {}\n\ndef register(f):\n    FOUND[f.__name__] = f\n    return f\n"
+REPORTED = "sorted(u.name for u in __import__('durable_nb').unsaved())"
+
+
+@pytest.fixture
+def lives(tmp_path: Path) -> Iterator[Lives]:
+    """A notebook with local modules beside it."""
+    (tmp_path / "eng.py").write_text(ENGINE)
+    (tmp_path / "registry.py").write_text(REGISTRY)
+    (tmp_path / "plugins.py").write_text(PLUGINS)
+    with Lives(tmp_path) as found:
+        yield found
+
+
+CHANGED = ["eng.COUNTS", "eng.E.inst", "eng.E.made", "eng.STATE"]
+
+
+def test_changes_in_the_cell_of_the_import_are_reported(lives: Lives) -> None:
+    """Containers and class attributes that the importing cell changed are named at the save and after the loss."""
+    lives.run("import eng; eng.push(1)")
+    assert lives.value(REPORTED) == CHANGED
+    lives.kill()
+    assert lives.value(REPORTED) == CHANGED
+    assert lives.value("[eng.STATE, eng.E.inst, eng.E.made]") == [[], [], 0]
+
+
+def test_run_all_changes_modules_again(lives: Lives) -> None:
+    """After a loss the cells that changed a module run again, and find it as the import makes it."""
+    cells = ["import eng; eng.push(1)", "eng.push(2);", "n = len(eng.STATE)"]
+    lives.run(*cells)
+    for _ in range(2):
+        lives.kill()
+        assert lives.run_all(cells)[:2] == [False, False]
+        assert lives.value("[n, eng.STATE, eng.E.inst, eng.E.made]") == [2, [1, 2], [1, 2], 2]
+
+
+def test_an_alias_stays_the_object_of_the_module(lives: Lives) -> None:
+    """A variable that is a module's unchanged container is that container after a loss, in other objects as well."""
+    lives.run("import eng\nalias = eng.STATE\nholder = {'s': eng.STATE}\ncounts = eng.COUNTS")
+    lives.kill()
+    assert lives.value("[alias is eng.STATE, holder['s'] is alias, counts is eng.COUNTS]") == [True, True, True]
+    assert lives.value(REPORTED) == []
+    lives.run("alias.append(5)")
+    assert lives.value(REPORTED) == ["eng.STATE"]
+    lives.kill()
+    assert lives.value("[alias, holder['s'] is alias, eng.STATE]") == [[5], True, []]
+
+
+def test_what_cells_set_or_nest_is_reported(lives: Lives) -> None:
+    """New attributes, nested containers and containers with variables in them are reported by name."""
+    lives.run("import eng\nrow = [1]\neng.NESTED['row'] = row\neng.E.inst.append(row)\neng.extra = [1]\neng.E.new = 1")
+    assert lives.value(REPORTED) == ["eng.E.inst", "eng.E.new", "eng.NESTED", "eng.extra"]
+
+
+def test_modules_that_nobody_changed_are_not_reported(lives: Lives) -> None:
+    """What modules do to each other while they are imported is no change, in one cell or in several."""
+    lives.run("import registry", "import plugins", "import eng", "names = sorted(registry.FOUND)")
+    assert lives.value(REPORTED) == []
+    lives.kill()
+    assert lives.value(REPORTED) == []
+    assert lives.value("[sorted(registry.FOUND), names]") == [["upper"], ["upper"]]
+
+
+def test_watching_imports_is_not_seen(lives: Lives) -> None:
+    """A module has its usual loader, and the traceback of one that fails shows the user's files only."""
+    (lives.folder / "broken.py").write_text("1 / 0\n")
+    lives.run("import eng")
+    assert (
+        lives.value("[type(eng.__loader__).__name__, type(eng.__spec__.loader).__name__]") == ["SourceFileLoader"] * 2
+    )
+    code = (
+        "import traceback\ntry:\n    import broken\nexcept ZeroDivisionError as e:\n"
+        "    frames = [f.filename.rpartition('/')[2] for f in traceback.extract_tb(e.__traceback__)][1:]\n"
+    )
+    lives.run(code)
+    assert lives.value("frames") == ["broken.py"]
