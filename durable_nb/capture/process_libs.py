@@ -17,6 +17,7 @@ from durable_nb.capture.process_options import Library as _Library
 from durable_nb.capture.process_options import Options as _Options
 from durable_nb.capture.process_plots import plot_trackers
 from durable_nb.capture.process_random import NumpyRandom, TorchRandom
+from durable_nb.capture.process_registered import ArrowFunctions, SqlalchemyEvents
 from durable_nb.capture.process_sympy import SympyNumbers
 from durable_nb.capture.process_torch import TorchDefaults
 from durable_nb.model import Json, Unsaved
@@ -35,6 +36,8 @@ def library_trackers(held: Held, enable_backend: Callable[[str], None] | None) -
         SympyNumbers(),
         XarrayOptions(),
         ArrowSettings(),
+        ArrowFunctions(),
+        SqlalchemyEvents(),
         TqdmPandas(),
         PrintOptions(held),
         ErrorState(held),

@@ -190,6 +190,28 @@ LIBRARIES: tuple[Kind, ...] = (
         needs=("duckdb",),
     ),
     Kind(
+        group=_D,
+        what="functions registered for `pyarrow.compute`",
+        promise=REPORTED,
+        makes="import pyarrow as pa, pyarrow.compute as pc\npc.register_scalar_function(lambda context, x: x, "
+        "'same', {'summary': 's', 'description': 'd'}, {'x': pa.int64()}, pa.int64())",
+        holds="pc.get_function('same').arity == 1",
+        reported=("pyarrow.functions",),
+        needs=("pyarrow",),
+    ),
+    Kind(
+        group=_D,
+        what="SQLAlchemy: listeners to its own classes (all sessions), and to bases for what is mapped later",
+        promise=REPORTED,
+        makes="import sqlalchemy as sa\nfrom sqlalchemy import orm\n"
+        "@sa.event.listens_for(orm.Session, 'before_flush')\ndef on_flush(*_):\n    pass\n"
+        "@sa.event.listens_for(sa.engine.Engine, 'connect')\ndef on_connect(*_):\n    pass",
+        holds="sa.event.contains(orm.Session, 'before_flush', on_flush)",
+        reported=("sqlalchemy.events",),
+        needs=("sqlalchemy",),
+        note="those to a mapped class or a table of the notebook come back with it",
+    ),
+    Kind(
         group=_M,
         what="`%matplotlib inline`, the formats of figures (`set_matplotlib_formats`)",
         promise=RESTORED,

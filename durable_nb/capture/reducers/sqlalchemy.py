@@ -147,7 +147,7 @@ def _collections(dispatch: Any) -> list[Any]:
 
 def _key(held: Any, listener: Any) -> Iterator[tuple[Any, Any, str, Any]]:
     """Find the call of `event.listen` behind a listener of the notebook: it is on record by numbers of objects."""
-    functions = {_number(one): one for one in _wrapped(listener)}
+    functions = {_number(one): one for one in wrapped(listener)}
     if not any(getattr(one, "__module__", None) == "__main__" for one in functions.values()):
         return
     known = sys.modules["sqlalchemy.event.registry"]._collection_to_key.get(held.ref, {})
@@ -162,7 +162,7 @@ def _number(function: Any) -> Any:
     return (id(function.__func__), id(function.__self__)) if isinstance(function, types.MethodType) else id(function)
 
 
-def _wrapped(listener: Any) -> Iterable[Any]:
+def wrapped(listener: Any) -> Iterable[Any]:
     """Return a listener and the functions that it was made around."""
     found, left = {id(listener): listener}, [listener]
     while left:
