@@ -32,6 +32,7 @@ _HOOKS: tuple[tuple[types.ModuleType, str, str], ...] = (
     (threading, "excepthook", "threading.excepthook"),
     (warnings, "showwarning", "warnings.showwarning"),
     (warnings, "formatwarning", "warnings.formatwarning"),
+    (warnings, "_showwarnmsg_impl", "warnings.catch_warnings(record=True)"),
     (logging, "_loggerClass", "logging.setLoggerClass"),
     (logging, "_logRecordFactory", "logging.setLogRecordFactory"),
     (sys, "stdout", "sys.stdout"),
@@ -74,6 +75,11 @@ class Hooks(HeldTracker):
             if name := self.held.variable(value):
                 return ["name", name]
             raise Lost(f"it leads into a {type(value).__name__} that no variable holds")
+        if isinstance(value, types.BuiltinMethodType) and type(value.__self__) is list:
+            # A recording of warnings that was begun and not ended: a cell looks for them in this very list.
+            if name := self.held.variable(value.__self__):
+                return ["method", ["name", name], value.__name__]
+            raise Lost("warnings are collected in a list that no variable holds")
         return super().describe(value)
 
     def put(self, key: str, value: Any) -> None:

@@ -63,3 +63,22 @@ def test_features_of_the_future_stay_on_and_run_no_cell_again(lives: Lives) -> N
     assert lives.value("[g(2), g.__annotations__]") == [2, {"a": "Undefined"}]
     lives.kill()
     assert lives.run_all(cells) == [True, True, True]
+
+
+def test_an_open_recording_of_warnings_goes_on(lives: Lives) -> None:
+    """What a cell began to record is recorded in its list after a loss, until it ends it; without a name it is told."""
+    lives.run(
+        "import warnings\nrecording = warnings.catch_warnings(record=True)\nheard = recording.__enter__()\n"
+        "warnings.simplefilter('always')"
+    )
+    assert lives.value("[u.name for u in __import__('durable_nb').unsaved()]") == []
+    lives.kill()
+    lives.run("warnings.warn('one')", "recording.__exit__(None, None, None)")
+    lives.kernel.run("warnings.warn('two')")
+    assert lives.value("[str(w.message) for w in heard]") == ["one"]
+    assert lives.value("[u.name for u in __import__('durable_nb').unsaved()]") == []
+    lives.run("another = warnings.catch_warnings(record=True)\n_ = another.__enter__()\ndel _")
+    name = "warnings.catch_warnings(record=True)"
+    assert lives.value("[u.name for u in __import__('durable_nb').unsaved()]") == [name]
+    lives.kill()
+    assert lives.value("[u.name for u in __import__('durable_nb').unsaved()]") == [name]
