@@ -40,7 +40,10 @@ def restore(context: Context, args: Arguments) -> Report:
     if words:
         wanted = checkpoint_id or _head(context)
         restored = restore_names(engine, wanted, words)
-        return _report(context, restored, [f"{', '.join(words)}: back as {wanted} has {_them(words)}."])
+        others = [name for name in restored.names if name not in words]
+        report = _report(context, restored, [_names_line(words, others, wanted)])
+        report.data["with"] = others
+        return report
     if checkpoint_id is None and _nothing_to_restore(context):
         head = engine.head.checkpoint_id if engine.head else "nothing saved yet"
         table = missing_text(engine, [u for u in engine.missing if u.name in engine.absent])
@@ -52,6 +55,13 @@ def restore(context: Context, args: Arguments) -> Report:
     run_id = _run_of(context, checkpoint_id)
     restored = continue_run(engine, run_id, checkpoint_id)
     return _report(context, restored, restored_lines(engine, restored, ""))
+
+
+def _names_line(words: list[str], others: list[str], wanted: CheckpointId) -> str:
+    also = (
+        f"; so {'is' if len(others) == 1 else 'are'} {', '.join(others)}, which belong{'s' if len(others) == 1 else ''}"
+    )
+    return f"{', '.join(words)}: back as {wanted} has {_them(words)}{f'{also} to {_them(words)}' if others else ''}."
 
 
 def _them(words: list[str]) -> str:

@@ -225,6 +225,17 @@ def test_acting_verbs_in_a_kernel(tmp_path: Path) -> None:
         assert (run_id, []) == (lives.verb("status")["run_id"], lives.verb("status")["cells"])
 
 
+def test_restoring_a_variable_names_what_moves_with_it(tmp_path: Path) -> None:
+    """The line and the JSON of `restore c1 b` name the variables that share objects with it, and those alone."""
+    with Lives(tmp_path, durable=False) as lives:
+        lives.run("%%durable a\ninner = [1]\nb = [inner]\nalone = 1", "%%durable b\ninner.append(2)\nalone = 2")
+        line = said(lives.run("%durable restore c1 b"))
+        assert line == "b: back as c1 has it; so is inner, which belongs to it."
+        assert lives.verb("restore c2 b")["with"] == ["inner"]
+        assert lives.verb("restore c2 alone")["with"] == []
+        assert lives.run("b, inner, b[0] is inner, alone").result == "([[1, 2]], [1, 2], True, 2)"
+
+
 def test_acting_commands_are_for_the_next_kernel(tmp_path: Path) -> None:
     """`restore c1` sets where the next kernel begins, `new` makes it a fresh run."""
     with Lives(tmp_path, durable=False) as lives:
