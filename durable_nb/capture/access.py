@@ -31,7 +31,7 @@ class Access:
     purpose, see `handles_absence`). `Out[3]`, `Out[*]` and `In[*]` stand for IPython's history. `binds` holds the names
     that a cell which runs to its end has certainly bound or deleted, `stores` also those that it may have, itself or in
     a function that it can reach. `seeds`: it may set a random stream. `environ`: the environment variables that it may
-    read; `*` stands for all.
+    read; `*` stands for all. `present`: the paths, as written, of which it asks whether a file or folder is there.
     """
 
     reads: frozenset[str]
@@ -45,6 +45,7 @@ class Access:
     outside_effects: tuple[str, ...]
     seeds: bool = False
     environ: frozenset[str] = frozenset()
+    present: frozenset[str] = frozenset()
 
 
 def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, raw_source: str = "") -> Access:
@@ -72,6 +73,7 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
         outside_effects=tuple(dict.fromkeys(use.effects)),
         seeds=use.seeds,
         environ=frozenset(use.environ),
+        present=frozenset(use.present),
     )
 
 

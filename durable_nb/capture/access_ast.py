@@ -44,6 +44,7 @@ class Use:
     writes: set[str] = field(default_factory=set)  # globals bound by functions that can be reached
     seeds: bool = False
     environ: set[str] = field(default_factory=set)  # environment variables that are read
+    present: set[str] = field(default_factory=set)  # paths of which it matters whether something is there
 
     def add(self, other: Use, known: set[str]) -> None:
         """Take over what `other` does, except reads of names that were certainly bound by then."""
@@ -57,6 +58,7 @@ class Use:
         self.writes |= other.writes
         self.seeds |= other.seeds
         self.environ |= other.environ
+        self.present |= other.present
 
 
 @dataclass(slots=True)

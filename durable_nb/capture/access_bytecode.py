@@ -42,6 +42,7 @@ class CodeFacts:
     changed: frozenset[tuple[str, ...]]
     seeds: bool
     environ: frozenset[str]
+    metadata: bool
 
 
 def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
@@ -115,6 +116,7 @@ class _Reader:
         self.changed: set[tuple[str, ...]] = set()
         self.seeds = False
         self.environ: set[str] = set()
+        self.metadata = False
 
     def read(self, code: CodeType) -> None:
         steps = list(_instructions(code))
@@ -155,6 +157,10 @@ class _Reader:
     def _attribute(
         self, name: str, chain: tuple[str, ...], code: CodeType, steps: list[tuple[str, int]], at: int
     ) -> None:
+        # Of a global it is known what it is; `p.exists()` of a local is taken for a path's.
+        operation, argument = steps[at]
+        is_call = operation == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool(argument & 1))
+        self.metadata |= is_call and not chain and name in rules.METADATA_METHODS
         if name in rules.ENVIRONMENT:
             self.environ.add(_variable_asked(code, steps, at, name))
         if name in rules.EVERYTHING_ATTRIBUTES or (name in ("eval", "exec") and chain == ("builtins",)):
@@ -223,4 +229,5 @@ def code_facts(code: CodeType) -> CodeFacts:
         changed=frozenset(reader.changed),
         seeds=reader.seeds,
         environ=frozenset(reader.environ - {""}),
+        metadata=reader.metadata,
     )

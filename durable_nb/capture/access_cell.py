@@ -15,9 +15,9 @@ from typing import Any
 from durable_nb.capture import access_rules as rules
 from durable_nb.capture.access_ast import Flow
 
-__all__ = ["Cell"]
+__all__ = ["ABSENT", "Cell"]
 
-_ABSENT = object()
+ABSENT = object()
 _LINE_MAGIC = re.compile(r"^(\s*)(?:([\w.,\s\[\]]+?)\s*=\s*)?(%|!!?)(.*)$")
 _SHELL_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _SHELL_EXPRESSION = re.compile(r"\{([^{}]+)\}")
@@ -77,21 +77,21 @@ class Cell(Flow):
     # -- what a name stands for ----------------------------------------------------------------------------------
 
     def value_of(self, node: ast.expr) -> Any:
-        """Resolve a name or a chain of module attributes; `_ABSENT` when the value is not known before running."""
+        """Resolve a name or a chain of module attributes; `ABSENT` when the value is not known before running."""
         if isinstance(node, ast.Attribute):
             owner = self.value_of(node.value)
-            return vars(owner).get(node.attr, _ABSENT) if _is(owner, ModuleType) else _ABSENT
+            return vars(owner).get(node.attr, ABSENT) if _is(owner, ModuleType) else ABSENT
         if not isinstance(node, ast.Name) or self.is_local(node.id):
-            return _ABSENT
+            return ABSENT
         if node.id in self.imported:
             module, attribute = self.imported[node.id]
-            loaded = sys.modules.get(module, _ABSENT)
+            loaded = sys.modules.get(module, ABSENT)
             if not attribute or not _is(loaded, ModuleType):
                 return loaded
-            return sys.modules.get(f"{module}.{attribute}", vars(loaded).get(attribute, _ABSENT))
+            return sys.modules.get(f"{module}.{attribute}", vars(loaded).get(attribute, ABSENT))
         if node.id in self.stores:
-            return _ABSENT
-        return self.namespace.get(node.id, _ABSENT)
+            return ABSENT
+        return self.namespace.get(node.id, ABSENT)
 
     def is_installed(self, name: str) -> bool:
         if name in self.imported:
@@ -259,7 +259,7 @@ class Cell(Flow):
         if rules.is_process_state(dotted):
             return
         shown = self._shown(whole)
-        if value is _ABSENT and root.id in self.imported and not self.is_local(root.id):
+        if value is ABSENT and root.id in self.imported and not self.is_local(root.id):
             self.use.effects.append(f"{shown} changes something imported")
         elif _is(value, ModuleType) and value.__name__ != "__main__":
             self.use.effects.append(f"{shown} changes the module {value.__name__}")

@@ -9,11 +9,20 @@ import ast
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import PurePath
 
 from durable_nb.capture import access_rules as rules
 from durable_nb.capture.access_ast import Flow
-from durable_nb.capture.access_cell import Cell
-from durable_nb.capture.outside import EVERY_VARIABLE, MAIN_REASON, is_environment, is_main, unseen_reader
+from durable_nb.capture.access_cell import ABSENT, Cell
+from durable_nb.capture.outside import (
+    EVERY_VARIABLE,
+    MAIN_REASON,
+    METADATA,
+    is_environment,
+    is_main,
+    is_metadata,
+    unseen_reader,
+)
 
 __all__ = ["OutsideCell"]
 
@@ -59,6 +68,8 @@ class OutsideCell(Cell):
             self.use.environ.add(EVERY_VARIABLE)
             Flow.load(self, name)
             return
+        if is_metadata(self.value_of(ast.Name(id=name, ctx=ast.Load()))):
+            self.use.unknown.add(METADATA)
         super().load(name)
         if not self.is_local(name):
             self._note_object(ast.Name(id=name, ctx=ast.Load()))
@@ -138,7 +149,12 @@ class OutsideCell(Cell):
             elif function.attr != "update":
                 self.use.environ.add(EVERY_VARIABLE)
             self._note_effect_call(node)
+        elif is_metadata(self.value_of(function)):
+            self._note_presence(node.args[0] if len(node.args) == 1 else None, function)
+            owner = function
         else:
+            if isinstance(function, ast.Attribute) and function.attr in rules.METADATA_METHODS:
+                self._note_path_method(function)
             super().visit_Call(node)
             return
         self._owner(owner)
@@ -181,6 +197,42 @@ class OutsideCell(Cell):
         if type(value) is bytes:
             value = os.fsdecode(value)
         self.use.environ.add(value if type(value) is str else EVERY_VARIABLE)
+
+    # -- questions about files -----------------------------------------------------------------------------------
+
+    def _note_presence(self, path: ast.expr | None, function: ast.expr) -> None:
+        """Note which path is asked for, as far as that is in the code or in the namespace."""
+        name = function.attr if isinstance(function, ast.Attribute) else self.value_of(function).__name__
+        text = self._path(path) if path is not None and name in rules.PRESENCE else None
+        if text is None:
+            self.use.unknown.add(METADATA)
+        else:
+            self.use.present.add(text)
+
+    def _note_path_method(self, function: ast.Attribute) -> None:
+        value = self.value_of(function.value)
+        is_other = value is not ABSENT and not issubclass(type(value), PurePath)
+        if not is_other or (isinstance(value, type) and issubclass(value, PurePath)):
+            self._note_presence(function.value, function)
+
+    def _path(self, node: ast.expr, depth: int = 0) -> str | None:
+        """Return the path that an expression of constants and of names with known values gives."""
+        value = node.value if isinstance(node, ast.Constant) else self.value_of(node)
+        if type(value) is str or issubclass(type(value), PurePath):
+            return str(value)
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Name) and node.id in self.stores and not self.is_local(node.id) and depth < 3:
+            parts = self._assigned().get(node.id, [])
+            return self._path(parts[0], depth + 1) if len(parts) == 1 else None
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+            parts = [node.left, node.right]
+        elif isinstance(node, ast.Call) and not node.keywords and node.args:
+            made = self.value_of(node.func)
+            if made is os.path.join or (isinstance(made, type) and issubclass(made, PurePath)):
+                parts = node.args
+        texts = [self._path(part, depth + 1) for part in parts] if depth < 5 else []
+        known = [text for text in texts if text is not None]
+        return os.path.join(*known) if known and len(known) == len(texts) else None
 
     # -- files that are read unseen ------------------------------------------------------------------------------
 

@@ -10,13 +10,22 @@ import builtins
 import functools
 import types
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any, Final
 
 from durable_nb.capture import access_rules as rules
 from durable_nb.capture.access_ast import Use
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_modules import installed_folders, local_file
-from durable_nb.capture.outside import EVERY_VARIABLE, MAIN_REASON, is_environment, is_main, unseen_reader
+from durable_nb.capture.outside import (
+    EVERY_VARIABLE,
+    MAIN_REASON,
+    METADATA,
+    is_environment,
+    is_main,
+    is_metadata,
+    unseen_reader,
+)
 
 __all__ = ["Reach"]
 
@@ -48,8 +57,9 @@ class Reach:
         self._use = use
         self._push_all(values, 0)
         for name in [*use.loads, *use.text]:
-            # What a cell's own code asks of the notebook as a module, or of the environment, is known from its text.
-            if not is_main(value := self.namespace.get(name)) and not is_environment(value):
+            # What a cell's own code asks of the notebook as a module, of the environment or of files is in its text.
+            value = self.namespace.get(name)
+            if not (is_main(value) or is_environment(value) or is_metadata(value)):
                 self._name(name)
         while self._todo:
             if len(self._seen) > MAX_OBJECTS:
@@ -117,6 +127,9 @@ class Reach:
             self._use.unknown.add(f"{reader} may read files unseen")
         if is_environment(value):
             self._use.environ.add(EVERY_VARIABLE)
+            return
+        if is_metadata(value):
+            self._use.unknown.add(METADATA)
             return
         if kind is types.FunctionType:
             self._function(value)
@@ -223,6 +236,8 @@ class Reach:
         if id(code) not in self._codes:
             self._codes[id(code)] = code_facts(code)
             self._use.environ |= self._codes[id(code)].environ
+            if self._codes[id(code)].metadata:
+                self._use.unknown.add(METADATA)
             self._use.seeds |= self._codes[id(code)].seeds
         return self._codes[id(code)]
 
@@ -248,6 +263,8 @@ class Reach:
     def _attribute(self, chain: tuple[str, ...], names: Mapping[str, object]) -> None:
         value: Any = names.get(chain[0])
         if not issubclass(type(value), types.ModuleType):
+            if issubclass(type(value), PurePath) and not rules.METADATA_METHODS.isdisjoint(chain):
+                self._use.unknown.add(METADATA)
             return
         for name in chain[1:]:
             if name in rules.C_READERS or (name.startswith(("read_", "scan_")) and value.__name__ == "polars"):
@@ -258,7 +275,7 @@ class Reach:
             if is_environment(following):
                 return  # Which variable it is asked for is in the code.
             if not issubclass(type(following), types.ModuleType):
-                if type(following) is types.FunctionType:
+                if type(following) is types.FunctionType or is_metadata(following):
                     self._push(following, 0)
                 elif reader := unseen_reader(following):
                     self._use.unknown.add(f"{reader} may read files unseen")
@@ -301,6 +318,8 @@ class Reach:
                 self._use.unknown.add(f"{reader} may read files unseen")
             if is_environment(value):
                 self._use.environ.add(EVERY_VARIABLE)
+            if is_metadata(value):
+                self._use.unknown.add(METADATA)
             if type(value) is types.FunctionType and value is not function and value.__globals__ is own:
                 self._push(value, 0)
 

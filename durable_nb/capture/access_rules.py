@@ -21,7 +21,11 @@ __all__ = [
     "EVERYTHING_NAMES",
     "HARMLESS_LINE_MAGICS",
     "IDENTIFIER",
+    "METADATA_METHODS",
+    "METADATA_OF_OS",
+    "METADATA_OF_PATHS",
     "MUTATORS",
+    "PRESENCE",
     "PROCESS_STATE",
     "QUERY_CALLS",
     "SHELL_CELL_MAGICS",
@@ -81,6 +85,17 @@ OS_PROGRAMS: Final = frozenset({"system", "popen", "fork", "posix_spawn", "execv
 # What of `os` gives environment variables, and the methods that give one by its name.
 ENVIRONMENT: Final = ("environ", "environb", "getenv", "getenvb")
 ENVIRONMENT_LOOKUPS: Final = frozenset({"get", "pop", "setdefault", "__getitem__", "__contains__"})
+
+# What asks about a file without opening it, which no audit event shows; of PRESENCE only whether it is there matters.
+METADATA_OF_PATHS: Final = (
+    "exists", "lexists", "isfile", "isdir", "islink", "ismount", "getsize", "getmtime", "getatime", "getctime",
+    "realpath", "samefile",
+)  # fmt: skip
+METADATA_OF_OS: Final = ("stat", "lstat", "access", "readlink")
+METADATA_METHODS: Final = frozenset(
+    {"exists", "is_file", "is_dir", "stat", "lstat", "is_symlink", "is_mount", "samefile", "readlink"}
+)
+PRESENCE: Final = frozenset({"exists", "isfile", "isdir", "is_file", "is_dir"})
 
 # Methods that change the object they are called on.
 MUTATORS: Final = frozenset(

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-__all__ = ["FULL_DIGEST_BYTES", "FileMark", "changed", "fingerprint", "made_again"]
+__all__ = ["FULL_DIGEST_BYTES", "FileMark", "changed", "fingerprint", "made_again", "presence"]
 
 FULL_DIGEST_BYTES: Final = 64 << 20
 _SAMPLES: Final = 64
@@ -26,7 +26,8 @@ class FileMark:
     """A file (or a folder whose names were listed, or a name that was not there) as a cell saw it.
 
     `digest` of a file is its SHA-256, with the prefix `sampled:` for files above 64 MiB, of which only the size,
-    both ends and 64 pieces are read; of a folder that of its visible names; empty when there was nothing.
+    both ends and 64 pieces are read; of a folder that of its visible names; empty when there was nothing. With
+    `presence_only` the cell has asked whether it is there, and what it holds does not matter.
     """
 
     path: str
@@ -34,6 +35,7 @@ class FileMark:
     size_bytes: int = 0
     mtime_ns: int = 0
     digest: str = ""
+    presence_only: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """Return the mark as JSON values."""
@@ -43,6 +45,7 @@ class FileMark:
             "size_bytes": self.size_bytes,
             "mtime_ns": str(self.mtime_ns),  # Nanoseconds since 1970 do not fit the 53 bits of a JSON number.
             "digest": self.digest,
+            **({"presence_only": True} if self.presence_only else {}),
         }
 
     @classmethod
@@ -54,6 +57,7 @@ class FileMark:
             size_bytes=value["size_bytes"],
             mtime_ns=int(value["mtime_ns"]),
             digest=value["digest"],
+            presence_only=bool(value.get("presence_only")),
         )
 
 
@@ -101,6 +105,22 @@ def fingerprint(path: str, *, contents: bool = True) -> FileMark:
     )
 
 
+def presence(path: str) -> FileMark:
+    """Return the mark of whether something is at `path` now; OSError when that cannot be found out."""
+    path = os.path.abspath(path)
+    try:
+        status = os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return FileMark(path=path, kind="missing")
+    return FileMark(
+        path=path,
+        kind="folder" if stat.S_ISDIR(status.st_mode) else "file",
+        size_bytes=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        presence_only=True,
+    )
+
+
 def changed(mark: FileMark | Mapping[str, Any]) -> str | None:
     """Return in one sentence how a file differs from its mark (or the mark's JSON form), None if it is the same.
 
@@ -118,6 +138,8 @@ def changed(mark: FileMark | Mapping[str, Any]) -> str | None:
         return f"{mark.path} was not there and is there now."
     if stat.S_ISDIR(status.st_mode) != (mark.kind == "folder"):
         return f"{mark.path} was a {mark.kind} and is none now."
+    if mark.presence_only:
+        return None
     try:
         if mark.kind == "folder":
             return None if _names_digest(mark.path) == mark.digest else f"{mark.path} holds other files now."

@@ -12,10 +12,12 @@ from typing import Any, Final
 
 from durable_nb.capture import access_rules as rules
 
-__all__ = ["EVERY_VARIABLE", "MAIN_REASON", "is_environment", "is_main", "unseen_reader"]
+__all__ = ["EVERY_VARIABLE", "MAIN_REASON", "METADATA", "is_environment", "is_main", "is_metadata", "unseen_reader"]
 
 MAIN_REASON: Final = "the module of the notebook may give any name"
 EVERY_VARIABLE: Final = "*"  # among the names of environment variables that are read
+
+METADATA: Final = "file metadata"  # the reason where it cannot be said which file's
 
 # By top-level package: functions and classes that open files where no audit event shows it. A name that ends in `_` is
 # a beginning.
@@ -44,6 +46,17 @@ def is_main(value: Any) -> bool:
 def is_environment(value: Any) -> bool:
     """Tell whether an object gives environment variables: `os.environ`, `os.environb`, `os.getenv`, `os.getenvb`."""
     return any(value is vars(os).get(name) for name in rules.ENVIRONMENT)
+
+
+def is_metadata(value: Any) -> bool:
+    """Tell whether an object is a function of `os` or `os.path` that asks whether a file is there, or how it is."""
+    if type(value) not in (FunctionType, BuiltinFunctionType):
+        return False
+    return any(
+        value is vars(owner).get(name)
+        for owner, names in ((os.path, rules.METADATA_OF_PATHS), (os, rules.METADATA_OF_OS))
+        for name in names
+    )
 
 
 def _home(value: Any) -> tuple[str, str]:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from durable_nb.capture.access import Access, analyse, code_hash, module_digest
-from durable_nb.capture.file_marks import FileMark, changed, made_again
+from durable_nb.capture.file_marks import FileMark, changed, fingerprint, made_again, presence
 from durable_nb.capture.files_read import Recording
+from durable_nb.capture.outside import METADATA
 from durable_nb.engine.file_places import left_so_by_later, overwritten
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.engine.replay import Place
@@ -155,20 +156,45 @@ def after(
     process |= environ_digests(engine, found.access.environ | late.environ, found.environ)
     names = sorted({*found.access.modules, *late.modules})
     modules = {name: digest for name in names if (digest := module_digest(name)) is not None}
+    asked, unclear = _asked_for(found.access.present | late.present, request, files)
     depended = Inputs(
         names={**{n: found.versions[n] for n in sorted(kept)}, **found.names},
         base=found.base,
         process=process,
         unset=frozenset(n for n in found.unset if n in process),
-        files=(*(mark.as_json() for mark in files.reads), *({"path": p, "kind": REMOVED} for p in files.removed)),
+        files=(
+            *(mark.as_json() for mark in (*files.reads, *asked)),
+            *({"path": p, "kind": REMOVED} for p in files.removed),
+        ),
         depends=found.depends,
         modules=modules,
         key=found.key,
-        unknown=tuple(dict.fromkeys((*found.access.unknown_inputs, *late.unknown_inputs, *files.unknown))),
+        unknown=tuple(dict.fromkeys((*found.access.unknown_inputs, *late.unknown_inputs, *files.unknown, *unclear))),
         outside_effects=tuple(dict.fromkeys((*found.access.outside_effects, *late.outside_effects))),
         handles_absence=found.access.handles_absence,
     )
     return depended, {name: value for name, value in effects.items() if value}
+
+
+def _asked_for(paths: Collection[str], request: CellRequest, files: Recording) -> tuple[list[FileMark], list[str]]:
+    """Return marks of the paths of which the cell asked whether they are there, and why that is unclear for some.
+
+    As they are now: what the cell made because it was not there is there. What it wrote itself it would read where it
+    finds it, so the contents count.
+    """
+    marks: dict[str, FileMark] = {}
+    moved = any("chdir" in text for text in (request.source, request.transformed))
+    for text in sorted(paths):
+        path = files.path_of(text)
+        if path is None or any(mark.path == path for mark in files.reads):
+            continue
+        if moved and not os.path.isabs(text):
+            return [], [METADATA]
+        try:
+            marks[path] = fingerprint(path) if path in files.written else presence(path)
+        except OSError:
+            return [], [METADATA]
+    return list(marks.values()), []
 
 
 def _deps(manifest: Manifest, name: str) -> Sequence[str]:

@@ -77,3 +77,28 @@ def test_environment_variables_are_inputs(lives: Lives) -> None:
     assert ["ond"] * 5 == lives.value("[a, b, c, d, e]")
     stored = [path.read_bytes() for path in (lives.folder / ".durable").rglob("*") if path.is_file()]
     assert not any(secret.encode() in content for secret in (first, second) for content in stored)
+
+
+def test_questions_about_files_are_inputs(lives: Lives) -> None:
+    """A cell that asked whether a file is there runs when that is another answer, not when the file only grew."""
+    (lives.folder / "there").write_text("a")
+    cells = [
+        "import os\na = os.path.exists('there')",
+        "from pathlib import Path\nb = Path('there').is_file()",
+        "import os\nif not os.path.exists('out'):\n    os.makedirs('out')",
+        "_ = open('out/file', 'w').write('1')",
+        "c = os.stat('there').st_size",
+        "if not os.path.exists('cache'):\n    kept = open('cache', 'w').write('12')\nd = open('cache').read()",
+    ]
+    lives.run(*cells)
+    (lives.folder / "there").write_text("abc")
+    lives.kill()
+    replies = [lives.run(cell) for cell in cells]
+    assert [True] * 6 == [skipped(r) for r in replies]
+    assert [False, False, False, False, True, False] == ["file metadata" in said(r) for r in replies]
+    (lives.folder / "there").unlink()
+    (lives.folder / "cache").write_text("other")
+    lives.kill()
+    assert [False, False, True, True] == lives.run_all(cells[:4])
+    assert not skipped(lives.run(cells[5]))
+    assert [False, False, "other"] == lives.value("[a, b, d]")

@@ -675,3 +675,54 @@ def test_environment_variables_are_read_by_name(source: str, expected: set[str])
         """
     )
     assert expected == set(access(source, namespace).environ)
+
+
+@pytest.mark.parametrize(
+    ("source", "present", "unknown"),
+    [
+        ("import os\nif not os.path.exists('c'): pass", {"c"}, False),
+        ("from os.path import isfile as there\nthere('c')", {"c"}, False),
+        ("import os\nos.path.isdir(os.path.join('a', 'c'))", {"a/c"}, False),
+        ("from pathlib import Path\nPath('c').exists()", {"c"}, False),
+        ("from pathlib import Path\np = Path('a') / 'c'\np.is_file()", {"a/c"}, False),
+        ("(folder / 'c').is_dir()", {"data/c"}, False),
+        ("import os\nos.path.exists(name)", {"text"}, False),
+        ("import os\nos.path.exists(f())", set(), True),
+        ("import os\nos.path.getmtime('c')", set(), True),
+        ("import os\nos.stat('c').st_size", set(), True),
+        ("import os\nos.access('c', os.R_OK)", set(), True),
+        ("import os\nlist(filter(os.path.exists, 'ab'))", set(), True),
+        ("from pathlib import Path\n[p.exists() for p in map(Path, 'ab')]", set(), True),
+        ("folder.stat()", set(), True),
+        ("in_function()", set(), True),
+        ("by_method()", set(), True),
+        ("of_global()", set(), True),
+        ("checks[0]('c')", set(), True),
+        ("import os.path\nos.path.basename('c')", set(), False),
+        ("query.exists()", set(), False),
+        ("import os", set(), False),
+    ],
+)
+def test_questions_about_files_are_inputs(source: str, present: set[str], unknown: bool) -> None:
+    """Whether a known path is there is an input; every other question about files makes the inputs unknown."""
+    namespace = notebook(
+        """
+        import os
+        from pathlib import Path
+        class Query:
+            stat = 1
+            def exists(self):
+                return self.stat
+        folder, name, query, checks = Path('data'), 'text', Query(), [os.path.exists]
+        def f():
+            return 'c'
+        def in_function():
+            return os.path.exists('c')
+        def by_method():
+            return Path('c').exists()
+        def of_global():
+            return folder.exists()
+        """
+    )
+    found = access(source, namespace)
+    assert (present, ("file metadata",) if unknown else ()) == (set(found.present), found.unknown_inputs)
