@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 __all__ = ["ABSENT", "CONTAINERS", "alike", "find", "frozen", "settable", "values", "written"]
@@ -19,6 +19,7 @@ _SCALARS = (type(None), bool, int, float, str)
 _LEAVES = (*_SCALARS, bytes, complex)
 _MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
 _SEQUENCES = (list, deque)
+_METHODS = (FunctionType, property, classmethod, staticmethod)
 CONTAINERS = frozenset({*_MAPPINGS, *_SEQUENCES, set})
 
 
@@ -37,6 +38,9 @@ def _of_class(cls: type, path: str) -> Iterator[tuple[str, Any]]:
     for name, value in list(vars(cls).items()):
         # `_name_` and `_abc_...` are kept by Python itself, and change when an enum or a check is used.
         if _is_special(name) or (name.startswith("_") and name.endswith("_")) or name.startswith("_abc_"):
+            continue
+        # Libraries exchange their own descriptors when a class is first used (columns, relationships, fields).
+        if hasattr(type(value), "__get__") and type(value) not in _METHODS:
             continue
         yield f"{path}.{name}", _counted(value)
         if isinstance(value, type) and value.__module__ == cls.__module__ and value.__qualname__ == f"{path}.{name}":

@@ -30,6 +30,32 @@ def push(x):
 """
 PLUGINS = "import registry\n\n@registry.register\ndef upper(text):\n    return text.upper()\n"
 REGISTRY = "FOUND = {}\n\ndef register(f):\n    FOUND[f.__name__] = f\n    return f\n"
+LAZY = """
+import abc
+import enum
+import functools
+
+class Mode(enum.Flag):
+    A = 1
+    B = 2
+
+class Base(abc.ABC):
+    @functools.cached_property
+    def size(self):
+        return 3
+
+class Column:
+    def __set_name__(self, owner, name):
+        self.name = name
+
+    def __get__(self, instance, owner):
+        setattr(owner, self.name, Column.__new__(Column))
+        getattr(owner, "__dict__")[self.name].name = self.name
+        return 1
+
+class User(Base):
+    column = Column()
+"""
 REPORTED = "sorted(u.name for u in __import__('durable_nb').unsaved())"
 
 
@@ -90,6 +116,21 @@ def test_modules_that_nobody_changed_are_not_reported(lives: Lives) -> None:
     lives.kill()
     assert lives.value(REPORTED) == []
     assert lives.value("[sorted(registry.FOUND), names]") == [["upper"], ["upper"]]
+
+
+def test_use_of_a_module_is_no_change(lives: Lives) -> None:
+    """What Python and libraries note in classes when they are used (flags, checks, descriptors) is not reported."""
+    (lives.folder / "lazy.py").write_text(LAZY)
+    lives.run("import lazy\nboth = lazy.Mode.A | lazy.Mode.B\nuser = lazy.User()")
+    lives.run("seen = [isinstance(3, lazy.Base), user.size, user.column, lazy.User.column]")
+    lives.run("lazy.Base.register(int)")
+    assert lives.value(REPORTED) == []
+
+
+def test_changed_methods_of_classes_are_reported(lives: Lives) -> None:
+    """A function, a class or a property that a cell puts into a class of a local module is named."""
+    lives.run("import eng\neng.E.method = lambda self: 1\neng.E.prop = property(lambda self: 1)\neng.E.one = eng.E()")
+    assert lives.value(REPORTED) == ["eng.E.method", "eng.E.one", "eng.E.prop"]
 
 
 def test_watching_imports_is_not_seen(lives: Lives) -> None:
