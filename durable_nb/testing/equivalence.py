@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from durable_nb.testing.canon import first_difference
 from durable_nb.testing.grammar import REPORTABLE, Book, Cell
@@ -50,6 +50,7 @@ def difference(book: Book, nurseries: Sequence[Nursery], figures: Figures | None
     figures = figures or Figures()
     with tempfile.TemporaryDirectory(prefix="dnb-random-") as folder:
         told = _Telling(book=book, nurseries=nurseries, figures=figures, folder=folder)
+        told.book = told.without_hindsight()
         looks, problem = told.lives()
     if problem is not None:
         return problem
@@ -188,6 +189,21 @@ class _Telling:
         pairs = list(zip(steps, reports, strict=False))
         self.plainly = {s["number"]: r for s, r in pairs if s["do"] == "cell"}
         return {s["after"]: r for s, r in pairs if s["do"] == "look"}
+
+    def without_hindsight(self) -> Book:
+        """Return the book with fewer Run Alls: none over cells to which it would make a difference that it is one.
+
+        A cell that failed for want of a name finds it when all runs again and a later cell has made it; and what is an
+        instance of a class of a plain cell, which is made anew then, is one of the class before. So it is in every
+        notebook whose cells run again while later ones have left their variables.
+        """
+        if not any(death.run_all for death in self.book.deaths):
+            return self.book
+        self.plain([])
+        wanting = {n for n, report in self.plainly.items() if "NameError" in str(report["error"])}
+        wanting |= {n for n, cell in enumerate(self.book.cells) if not cell.durable and "class " in cell.source}
+        deaths = [replace(d, run_all=d.run_all and not any(n <= d.at for n in wanting)) for d in self.book.deaths]
+        return replace(self.book, deaths=tuple(deaths))
 
     def outcomes(self) -> str | None:
         """Return the first cell that ended or printed otherwise than in the plain process."""

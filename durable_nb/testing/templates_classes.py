@@ -223,8 +223,7 @@ exc      | try:
          | except $exccls as e:
          |     $n = e
 key      | $n = $keycls()
--        | $key.peers[$key2] = $any
--        | $key.put($key2)
+-        | $key.put($keycls())
 -        | $dict[$key] = $any
 inst     | $n = $cls($any)
 inst     | $n = $cls($atom); $m = $n
