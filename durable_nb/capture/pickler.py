@@ -22,7 +22,7 @@ from functools import partial
 from threading import get_ident
 from typing import Any
 
-from durable_nb.capture import caches, plain_bases, rebuild, runtime_modules
+from durable_nb.capture import caches, plain_bases, rebuild, runtime_modules, unstated
 from durable_nb.capture.caches import Entries, LruCache
 from durable_nb.capture.definitions import (
     HEAP_TYPE,
@@ -220,7 +220,12 @@ def _hooked(pickler: GroupPickler, obj: Any) -> Any:
     # The class brings Python code that runs now; pickle would run it just the same, only audibly.
     with quiet():
         reduced = obj.__reduce_ex__(5)
-    return _global_of_main(pickler, obj, reduced) if isinstance(reduced, str) else reduced
+    if isinstance(reduced, str):
+        return _global_of_main(pickler, obj, reduced)
+    reduced, mark = unstated.guarded(obj, reduced)
+    if mark is not None:
+        pickler.by_value.marks.add(mark)
+    return reduced
 
 
 def _global_of_main(pickler: GroupPickler, obj: Any, name: str) -> Any:
