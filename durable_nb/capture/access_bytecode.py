@@ -19,6 +19,7 @@ _GLOBAL_LOADS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBAL
 _GLOBAL_WRITES = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL"})
 _FOLLOWS_CONSTANT_CALL = frozenset({"LOAD_CONST", "PRECALL", "CALL", "CALL_KW", "KW_NAMES"})
 _LOOKUPS = rules.ENVIRONMENT_LOOKUPS
+_QUESTIONS = rules.METADATA_METHODS.union(rules.METADATA_OF_PATHS)
 _WRITES = frozenset({"STORE_SUBSCR", "DELETE_SUBSCR"})
 _SUBSCRIPTS = _WRITES | {"BINARY_SUBSCR", "BINARY_OP"}
 _SILENT = frozenset({"CACHE", "EXTENDED_ARG", "NOP", "RESUME", "PUSH_NULL", "NOT_TAKEN", "COPY_FREE_VARS"})
@@ -43,6 +44,7 @@ class CodeFacts:
     seeds: bool
     environ: frozenset[str]
     metadata: bool
+    names: frozenset[str]
 
 
 def _instructions(code: CodeType) -> Iterator[tuple[str, int]]:
@@ -117,10 +119,12 @@ class _Reader:
         self.seeds = False
         self.environ: set[str] = set()
         self.metadata = False
+        self.names: set[str] = set()
 
     def read(self, code: CodeType) -> None:
         steps = list(_instructions(code))
         self.seeds |= any(map(rules.sets_stream, code.co_names))
+        self.names.update(code.co_names)
         chain: tuple[str, ...] = ()
         before: tuple[str, ...] = ()
         for position, (operation, argument) in enumerate(steps):
@@ -160,7 +164,7 @@ class _Reader:
         # Of a global it is known what it is; `p.exists()` of a local is taken for a path's.
         operation, argument = steps[at]
         is_call = operation == "LOAD_METHOD" or (sys.version_info >= (3, 12) and bool(argument & 1))
-        self.metadata |= is_call and not chain and name in rules.METADATA_METHODS
+        self.metadata |= is_call and not chain and name in _QUESTIONS
         if name in rules.ENVIRONMENT:
             self.environ.add(_variable_asked(code, steps, at, name))
         if name in rules.EVERYTHING_ATTRIBUTES or (name in ("eval", "exec") and chain == ("builtins",)):
@@ -230,4 +234,5 @@ def code_facts(code: CodeType) -> CodeFacts:
         seeds=reader.seeds,
         environ=frozenset(reader.environ - {""}),
         metadata=reader.metadata,
+        names=frozenset(reader.names),
     )

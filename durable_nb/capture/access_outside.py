@@ -10,6 +10,8 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import PurePath
+from types import ModuleType
+from typing import Any
 
 from durable_nb.capture import access_rules as rules
 from durable_nb.capture.access_ast import Flow
@@ -68,15 +70,17 @@ class OutsideCell(Cell):
             self.use.environ.add(EVERY_VARIABLE)
             Flow.load(self, name)
             return
-        if is_metadata(self.value_of(ast.Name(id=name, ctx=ast.Load()))):
+        if is_metadata(self._means(ast.Name(id=name, ctx=ast.Load()))):
             self.use.unknown.add(METADATA)
         super().load(name)
-        if not self.is_local(name):
+        if not self.is_local(name) or name in self.imported:
             self._note_object(ast.Name(id=name, ctx=ast.Load()))
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
         if node.module != "__main__" or node.level:
             super().visit_ImportFrom(node)
+            if any(alias.name == "*" for alias in node.names):
+                self._note_star(node.module or "")
             return
         for alias in node.names:
             if alias.name == "*":
@@ -84,6 +88,26 @@ class OutsideCell(Cell):
                 continue
             self._main_attribute(alias.name)
             self.store(alias.asname or alias.name)
+
+    def _note_star(self, module: str) -> None:
+        loaded = sys.modules.get(module)
+        for name in self.star_names(module) if isinstance(loaded, ModuleType) else ():
+            value = vars(loaded).get(name)
+            if is_environment(value) or is_metadata(value) or unseen_reader(value):
+                self.imported[name] = (module, name)
+
+    def _means(self, node: ast.expr) -> Any:
+        """Resolve like `value_of`, also a name that an import in a function of this cell binds there."""
+        if isinstance(node, ast.Attribute):
+            owner = self._means(node.value)
+            return vars(owner).get(node.attr, ABSENT) if issubclass(type(owner), ModuleType) else ABSENT
+        if isinstance(node, ast.Name) and node.id in self.imported:
+            module, name = self.imported[node.id]
+            loaded = sys.modules.get(module, ABSENT)
+            if not name or not issubclass(type(loaded), ModuleType):
+                return loaded
+            return sys.modules.get(f"{module}.{name}", vars(loaded).get(name, ABSENT))
+        return self.value_of(node)
 
     # -- attributes, subscripts and calls ------------------------------------------------------------------------
 
@@ -149,7 +173,7 @@ class OutsideCell(Cell):
             elif function.attr != "update":
                 self.use.environ.add(EVERY_VARIABLE)
             self._note_effect_call(node)
-        elif is_metadata(self.value_of(function)):
+        elif is_metadata(self._means(function)):
             self._note_presence(node.args[0] if len(node.args) == 1 else None, function)
             owner = function
         else:
@@ -186,11 +210,11 @@ class OutsideCell(Cell):
             # By its name too: `os` may be a variable of the function.
             owner = node.value
             spelt = node.attr in rules.ENVIRONMENT and isinstance(owner, ast.Name) and owner.id == "os"
-            return spelt or is_environment(self.value_of(node))
+            return spelt or is_environment(self._means(node))
         if not isinstance(node, ast.Name):
             return False
         module, name = self.imported.get(node.id, ("", ""))
-        return (module == "os" and name in rules.ENVIRONMENT) or is_environment(self.value_of(node))
+        return (module == "os" and name in rules.ENVIRONMENT) or is_environment(self._means(node))
 
     def _note_variable(self, node: ast.expr) -> None:
         value = node.value if isinstance(node, ast.Constant) else self.value_of(node)
@@ -202,7 +226,7 @@ class OutsideCell(Cell):
 
     def _note_presence(self, path: ast.expr | None, function: ast.expr) -> None:
         """Note which path is asked for, as far as that is in the code or in the namespace."""
-        name = function.attr if isinstance(function, ast.Attribute) else self.value_of(function).__name__
+        name = function.attr if isinstance(function, ast.Attribute) else self._means(function).__name__
         text = self._path(path) if path is not None and name in rules.PRESENCE else None
         if text is None:
             self.use.unknown.add(METADATA)
@@ -237,5 +261,5 @@ class OutsideCell(Cell):
     # -- files that are read unseen ------------------------------------------------------------------------------
 
     def _note_object(self, node: ast.expr) -> None:
-        if name := unseen_reader(self.value_of(node)):
+        if name := unseen_reader(self._means(node)):
             self.use.unknown.add(f"{name} may read files unseen")

@@ -24,6 +24,7 @@ from durable_nb.capture.outside import (
     is_environment,
     is_main,
     is_metadata,
+    readers_named,
     unseen_reader,
 )
 
@@ -238,6 +239,8 @@ class Reach:
             self._use.environ |= self._codes[id(code)].environ
             if self._codes[id(code)].metadata:
                 self._use.unknown.add(METADATA)
+            for name in readers_named(self._codes[id(code)].imports, self._codes[id(code)].names):
+                self._use.unknown.add(f"{name} may read files unseen")
             self._use.seeds |= self._codes[id(code)].seeds
         return self._codes[id(code)]
 

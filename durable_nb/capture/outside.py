@@ -6,13 +6,22 @@ Asked by the access analysis about live objects, however they are called in the 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from durable_nb.capture import access_rules as rules
 
-__all__ = ["EVERY_VARIABLE", "MAIN_REASON", "METADATA", "is_environment", "is_main", "is_metadata", "unseen_reader"]
+__all__ = [
+    "EVERY_VARIABLE",
+    "MAIN_REASON",
+    "METADATA",
+    "is_environment",
+    "is_main",
+    "is_metadata",
+    "readers_named",
+    "unseen_reader",
+]
 
 MAIN_REASON: Final = "the module of the notebook may give any name"
 EVERY_VARIABLE: Final = "*"  # among the names of environment variables that are read
@@ -76,5 +85,14 @@ def unseen_reader(value: Any) -> str:
     root = module.partition(".")[0]
     if root in ("", "__main__", "builtins"):
         return ""
-    known = any(name == text or (text.endswith("_") and name.startswith(text)) for text in _READERS.get(root, ()))
-    return name if known or (name in rules.C_READERS and root != "urllib") else ""
+    return name if _is_reader(root, name) or (name in rules.C_READERS and root != "urllib") else ""
+
+
+def _is_reader(root: str, name: str) -> bool:
+    return any(name == text or (text.endswith("_") and name.startswith(text)) for text in _READERS.get(root, ()))
+
+
+def readers_named(modules: Iterable[str], names: Iterable[str]) -> list[str]:
+    """Return those of `names` that a function which itself imports `modules` may mean as readers of theirs."""
+    roots = {module.partition(".")[0] for module in modules} & _READERS.keys()
+    return sorted(name for name in names if any(_is_reader(root, name) for root in roots)) if roots else []

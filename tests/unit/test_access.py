@@ -611,6 +611,9 @@ def test_local_modules_that_ask_the_notebook_read_everything(project: Path, text
         ("import polars as pl\nread = {'csv': pl.read_csv}", "read['csv']('p')", "read_csv"),
         ("import pyarrow.parquet as pq\ndef f(p):\n    return pq.read_table(p)", "f('p')", "read_table"),
         ("import pyarrow as pa\ndef f(p):\n    return pa.memory_map(p)", "f('p')", "memory_map"),
+        ("import pyarrow\ndef f(p):\n    from pyarrow import OSFile as o\n    return o(p)", "f('p')", "OSFile"),
+        ("import pyarrow", "def f(p):\n    import pyarrow as pa\n    return pa.OSFile(p)\nf('p')", "OSFile"),
+        ("import lxml.etree", "from lxml.etree import *\nparse('p')", "parse"),
     ],
 )
 def test_readers_are_known_by_the_object_and_not_by_the_name(setup: str, source: str, expected: str) -> None:
@@ -642,6 +645,8 @@ def test_functions_that_only_share_a_readers_name_are_none() -> None:
         ("import os\nos.environ['A'] += '1'", {"A"}),
         ("import os\ny = os.path.join('a', 'b')", set()),
         ("def f():\n    import os\n    return os.environ['A']\ny = f()", {"A"}),
+        ("def f():\n    import os as o\n    return o.environ['A']\ny = f()", {"A"}),
+        ("from os import *\ny = environ['A']", {"A"}),
         ("y = env['A']", {"A"}),
         ("y = sub()", {"A"}),
         ("y = get()", {"B"}),
@@ -699,6 +704,8 @@ def test_environment_variables_are_read_by_name(source: str, expected: set[str])
         ("of_global()", set(), True),
         ("checks[0]('c')", set(), True),
         ("import os.path\nos.path.basename('c')", set(), False),
+        ("def f():\n    import os as o\n    return o.path.isfile('c')\nf()", {"c"}, False),
+        ("local_import()", set(), True),
         ("query.exists()", set(), False),
         ("import os", set(), False),
     ],
@@ -722,6 +729,9 @@ def test_questions_about_files_are_inputs(source: str, present: set[str], unknow
             return Path('c').exists()
         def of_global():
             return folder.exists()
+        def local_import():
+            import os as o
+            return o.path.isfile('c')
         """
     )
     found = access(source, namespace)
