@@ -26,7 +26,9 @@ def test_lazy_frames_go_on_seeing_the_variables_of_the_notebook(lives: Lives) ->
     lives.run(
         "import polars as pl\nlog = []\noff = 10",
         "def plus(v):\n    log.append(v)\n    return v + off\n"
-        "lf = pl.DataFrame({'a': [1]}).lazy().select(pl.col('a').map_elements(plus, return_dtype=pl.Int64))",
+        "def minus(frame):\n    return frame - off // 1000\n"
+        "lf = pl.DataFrame({'a': [1]}).lazy().select(pl.col('a').map_elements(plus, return_dtype=pl.Int64))\n"
+        "lf = lf.map_batches(minus)",
     )
     for expected in (111, 211):
         lives.kill()

@@ -10,6 +10,7 @@ import functools
 import importlib
 import importlib.util
 import io
+import pickle
 import sys
 import threading
 import types
@@ -22,7 +23,7 @@ from durable_nb.capture.reducers import Unstorable
 __all__ = ["written"]
 
 _MAIN = "__main__"
-_ATOMS = (int, float, complex, str, bytes, type(None), types.ModuleType, type)
+_ATOMS = (int, float, complex, str, bytes, type(None), types.ModuleType)
 
 
 def _make_in_notebook(code: types.CodeType, name: str, cells: tuple[Any, ...], state: dict[str, Any]) -> Any:
@@ -58,7 +59,14 @@ def written(write: Callable[[], Any]) -> Any:
         Pickler(stream, *args, **options).dump(obj)
         return stream.getvalue()
 
-    with mock.patch.object(cloudpickle, "dumps", dumps):
+    def refuse(obj: Any, *args: Any, **options: Any) -> Any:
+        # Tried first by some; it would write a function by its name, which need not be there yet when it is looked up.
+        if threading.get_ident() != here:
+            return plain(obj, *args, **options)
+        raise pickle.PicklingError("cloudpickle writes it")
+
+    plain = pickle.dumps
+    with mock.patch.object(cloudpickle, "dumps", dumps), mock.patch.object(pickle, "dumps", refuse):
         result = write()
     if refused:
         raise Unstorable(f"{refused[0]}, of which it would get a copy; make it again in a cell")
@@ -73,6 +81,15 @@ def _function(function: types.FunctionType) -> tuple[Any, ...]:
 
 def _contents(function: types.FunctionType) -> Iterable[Any]:
     return [cell.cell_contents for cell in function.__closure__ or ()]
+
+
+def _same(value: Any) -> bool:
+    """Tell whether a copy of a value is as good as the value: it never changes, or is found by its name."""
+    if isinstance(value, type):
+        return value.__module__ != _MAIN
+    if isinstance(value, types.BuiltinFunctionType):
+        return isinstance(value.__self__, types.ModuleType | None)
+    return type(value) in _ATOMS or isinstance(value, types.ModuleType)
 
 
 def _held(written: Any) -> Iterable[str]:
@@ -90,7 +107,7 @@ def _held(written: Any) -> Iterable[str]:
             for value in (*_contents(one), *defaults, *others.values(), *vars(one).values()):
                 if isinstance(value, types.FunctionType):
                     left.append(value)
-                elif not isinstance(value, _ATOMS):
+                elif not _same(value):
                     yield f"function {one.__qualname__} holds a {type(value).__qualname__}"
         elif isinstance(one, types.FunctionType):
             left += _contents(one)
