@@ -49,7 +49,10 @@ _READERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def is_main(value: Any) -> bool:
     """Tell whether an object is the module whose names are the notebook's."""
-    return issubclass(type(value), ModuleType) and vars(value).get("__name__") == "__main__"
+    # Past the class: asked by itself, a lazy module would be loaded.
+    return (
+        issubclass(type(value), ModuleType) and object.__getattribute__(value, "__dict__").get("__name__") == "__main__"
+    )
 
 
 def is_environment(value: Any) -> bool:
@@ -72,7 +75,10 @@ def _home(value: Any) -> tuple[str, str]:
     kind = type(value)
     if issubclass(kind, type):
         module, name = type.__getattribute__(value, "__module__"), type.__getattribute__(value, "__name__")
-    elif kind in (FunctionType, BuiltinFunctionType) or kind.__name__ == "cython_function_or_method":
+    elif (
+        kind in (FunctionType, BuiltinFunctionType)
+        or type.__getattribute__(kind, "__name__") == "cython_function_or_method"
+    ):
         module, name = value.__module__, value.__name__
     else:
         return "", ""
