@@ -102,3 +102,18 @@ def test_questions_about_files_are_inputs(lives: Lives) -> None:
     assert [False, False, True, True] == lives.run_all(cells[:4])
     assert not skipped(lives.run(cells[5]))
     assert [False, False, "other"] == lives.value("[a, b, d]")
+
+
+def test_a_variable_that_a_cell_sets_is_as_the_cell_left_it(tmp_path: Path) -> None:
+    """The cell that set it runs again, or it comes back because it is named; its readers are skipped either way."""
+    with Lives(tmp_path, environ={"DURABLE_NB_ENV": "NAMED"}) as lives:
+        cells = [
+            "import os",
+            "os.environ['OTHER'] = '1'",
+            "os.environ['NAMED'] = '2'",
+            "a = os.environ['OTHER'] + os.environ['NAMED']",
+        ]
+        lives.run(*cells)
+        lives.kill()
+        assert [True, False, True, True] == lives.run_all(cells)
+        assert "12" == lives.value("a")
