@@ -191,7 +191,7 @@ class _Telling:
         return {s["after"]: r for s, r in pairs if s["do"] == "look"}
 
     def without_hindsight(self) -> Book:
-        """Return the book with fewer Run Alls: none over cells to which it would make a difference that it is one.
+        """Return the book with fewer times Run All: not over cells to which it would make a difference that it is one.
 
         A cell that failed for want of a name finds it when all runs again and a later cell has made it; and what is an
         instance of a class of a plain cell, which is made anew then, is one of the class before. So it is in every
