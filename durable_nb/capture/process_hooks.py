@@ -200,9 +200,9 @@ class Builtins(HeldTracker):
 
     def entries(self) -> Mapping[str, Any]:
         now, base = vars(builtins), self._base
-        if now == base:
-            return {}
-        return {n: v for n, v in list(now.items()) if v is not base.get(n, self) and n not in _CELLS}
+        added = {n: v for n, v in list(now.items()) if v is not base.get(n, self) and n not in _CELLS}
+        # Compiled libraries of one kind (pybind11) find each other through a capsule here.
+        return {n: v for n, v in added.items() if type(v).__name__ != "PyCapsule"}
 
     def refusal(self, key: str, value: Any) -> str | None:
         return _WRAPS if key in self._base and wraps(value, self._base[key]) else None

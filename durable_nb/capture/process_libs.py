@@ -215,32 +215,31 @@ class SklearnConfig(_Library):
 
 
 class SklearnNumbers(_Library):
-    """How many estimators scikit-learn has shown as HTML: each gets the next number, by which its style finds it."""
+    """How many estimators scikit-learn has shown as HTML: each gets the next numbers, by which its style finds it."""
 
     name = "sklearn.shown"
     needs = "sklearn"
 
     @staticmethod
-    def _counter() -> Any:
-        # The first is where scikit-learn 1.7 and newer have it.
+    def _counters() -> list[Any]:
+        # The first is where scikit-learn 1.7 and newer have them.
         places = ("sklearn.utils._repr_html.estimator", "sklearn.utils._estimator_html_repr")
-        found = (getattr(sys.modules.get(place), "_CONTAINER_ID_COUNTER", None) for place in places)
-        return next((counter for counter in found if type(getattr(counter, "count", None)) is int), None)
+        module = next((sys.modules[place] for place in places if place in sys.modules), None)
+        found = [getattr(module, name, None) for name in ("_CONTAINER_ID_COUNTER", "_ESTIMATOR_ID_COUNTER")]
+        return [counter for counter in found if type(getattr(counter, "count", None)) is int]
 
-    def mark(self) -> int:
-        counter = self._counter()
-        return 0 if counter is None else int(counter.count)
+    def mark(self) -> list[int]:
+        return [counter.count for counter in self._counters()]
 
-    def base(self, mark: Any) -> int:
-        return 0
+    def base(self, mark: Any) -> list[int]:
+        return [0] * len(mark)
 
-    def dump(self, mark: int) -> Json:
+    def dump(self, mark: list[int]) -> Json:
         return mark
 
     def load(self, value: Any) -> list[Unsaved]:
-        counter = self._counter()
-        if counter is not None:
-            counter.count = int(value)
+        for counter, count in zip(self._counters(), value, strict=False):
+            counter.count = int(count)
         return []
 
 

@@ -108,7 +108,8 @@ LIBRARIES: tuple[Kind, ...] = (
         makes="from sklearn.linear_model import LinearRegression\n"
         "from sklearn.utils import estimator_html_repr\n"
         "_shown = [estimator_html_repr(LinearRegression()) for _ in 'ab']",
-        holds="'sk-container-id-3' in estimator_html_repr(LinearRegression())",
+        holds="['sk-' in _html and f'sk-{_n}-id-3' in _html for _html in [estimator_html_repr(LinearRegression())]"
+        " for _n in ('container', 'estimator')] == [True, True]",
         needs=("sklearn",),
     ),
     Kind(

@@ -489,3 +489,12 @@ def test_named_environment_variables_are_stored_while_they_are_named(monkeypatch
     assert ("DNB_FLAG" in os.environ, "os.environ" in plain.capture()) == (False, False)
     assert [] == ProcessState(environ=["DNB_FLAG"]).restore({"os.environ": value})
     assert os.environ["DNB_FLAG"] == "on"
+
+
+def test_what_compiled_libraries_keep_among_the_builtins_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pybind11 puts a capsule there when the first of its modules is imported."""
+    capsule = __import__("_socket").CAPI
+    state = ProcessState()
+    monkeypatch.setattr("builtins.__pybind11_internals__", capsule, raising=False)
+    state.capture()
+    assert [] == [u.name for u in state.reported()]
