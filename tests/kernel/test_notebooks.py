@@ -29,7 +29,7 @@ UNSEEDED = "<random stream>"
 VICTIMS = {
     "quickstart.ipynb": ("validate", "nearest neighbours"),
     "recovery.ipynb": ("second", ">>> %%durable ledger"),
-    "what-cannot-be-stored.ipynb": ("third", ">>> %durable recompute cursor"),
+    "what-cannot-be-stored.ipynb": ("third", ">>> %load_ext durable_nb"),
 }
 
 

@@ -201,8 +201,12 @@ def test_a_value_that_cannot_be_described_is_told(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="no module of mine"):
         snapshots.take({"x": Hostile("X", (), {})}, str(tmp_path / "snapshot.json"))
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    try:
+        ended = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        ended = (0, 0)
+    # Other tests of this process may have children that live; one that has ended would be this one's.
+    assert (0, 0) == ended
 
 
 def test_differences_name_place_and_values() -> None:
