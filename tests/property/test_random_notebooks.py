@@ -174,14 +174,18 @@ def check_in_kernels(folder: Path, book: Book) -> None:
     death = book.deaths[0]
     (folder / "durable").mkdir(parents=True)
     (folder / "plain").mkdir()
-    got = run_in_kernels(folder / "durable", cells, death.at, run_all=death.run_all)
+    run_all = death.run_all
     with Lives(folder / "plain", durable=False) as plain:
         expected = []
         for number, cell in enumerate(cells):
-            plain.kernel.run(cell.source)
+            failed = plain.kernel.run(cell.source).status != "ok" and number <= death.at
+            # A cell that failed runs again with all; what it makes anew then is another object than what cells below,
+            # which are skipped, may hold.
+            run_all = run_all and not failed
             if number == death.at:
                 expected.append(plain.kernel.run(LOOK, store_history=False).text())
         expected.append(plain.kernel.run(LOOK, store_history=False).text())
+    got = run_in_kernels(folder / "durable", cells, death.at, run_all=run_all)
     for when, wanted, found in zip(("restored", "at the end"), expected, got, strict=True):
         words = first_difference(*([(p, t) for p, t in json.loads(form)] for form in (wanted, found)))
         assert words is None, f"\n{book}\n\n{when}: {words}"
@@ -195,7 +199,13 @@ def in_kernels(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) ->
 
 
 @pytest.mark.timeout(600)
-@settings(max_examples=5, deadline=None, suppress_health_check=SLOW)
+@settings(
+    max_examples=5,
+    deadline=None,
+    suppress_health_check=SLOW,
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+)
 @given(data=st.data())
 def test_real_kernels(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """What holds in the fast lives holds in real kernels, killed once."""
