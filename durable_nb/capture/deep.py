@@ -165,36 +165,28 @@ class DeepPickler:
         return self._appends(obj)
 
     def _appends(self, items: Iterable[Any]) -> _Steps:
+        return self._in_batches(((item,) for item in items), pickle.APPENDS)
+
+    def _set_items(self, items: Iterable[tuple[Any, Any]]) -> _Steps:
+        return self._in_batches(items, pickle.SETITEMS)
+
+    def _in_batches(self, entries: Iterable[tuple[Any, ...]], end: bytes) -> _Steps:
         count = 0
-        for item in items:
+        for entry in entries:
             if count == 0:
                 self._write(pickle.MARK)
-            yield item
+            yield from entry
             count += 1
             if count == _BATCH:
-                self._write(pickle.APPENDS)
+                self._write(end)
                 count = 0
         if count:
-            self._write(pickle.APPENDS)
+            self._write(end)
 
     def _dict(self, obj: dict[Any, Any]) -> _Steps:
         self._write(pickle.EMPTY_DICT)
         self._memoize(obj)
         return self._set_items(obj.items())
-
-    def _set_items(self, items: Iterable[tuple[Any, Any]]) -> _Steps:
-        count = 0
-        for key, value in items:
-            if count == 0:
-                self._write(pickle.MARK)
-            yield key
-            yield value
-            count += 1
-            if count == _BATCH:
-                self._write(pickle.SETITEMS)
-                count = 0
-        if count:
-            self._write(pickle.SETITEMS)
 
     def _set(self, obj: set[Any]) -> _Steps:
         self._write(pickle.EMPTY_SET)
