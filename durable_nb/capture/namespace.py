@@ -222,7 +222,9 @@ class NamespaceCapture:
             # Only what was not asked for and is bound live at this very version, or is a definition of equal content.
             if name in chosen:
                 return None
-            return self._at_version(name, manifest.names[name].version) or self._equal_definition(manifest, name)
+            return self._at_version(name, manifest.names[name].version) or self._equal_definition(
+                manifest, read_group, name
+            )
 
         return Staging(self._codec, manifest, read_group, reusable, lend=True).stage(wanted)
 
@@ -233,12 +235,15 @@ class NamespaceCapture:
             return None
         return (live,) if self._memory.versions.get(name) == (id(live), version) else None
 
-    def _equal_definition(self, manifest: Manifest, name: str) -> tuple[object] | None:
+    def _equal_definition(self, manifest: Manifest, read_group: ReadGroup, name: str) -> tuple[object] | None:
         live = self._namespace.get(name)
         if not is_definition(live):
             return None
         alone = self._print_of(name, self.names())
-        return (live,) if alone is not None and alone[0] == manifest.names[name].digest else None
+        if alone is not None and alone[0] == manifest.names[name].digest:
+            return (live,)
+        # A cell that ran again in another kernel has the same code in a file of another name.
+        return (live,) if self.same(manifest, read_group, [name]) is None else None
 
     def apply(self, staged: Staged, *, delete_others: bool) -> Mapping[int, Any]:
         """Put the staged names into the namespace, remove all others if told to; return what belongs into `Out`."""

@@ -741,3 +741,19 @@ def test_rule_9_a_loss_while_run_all_only_skips_goes_back_to_the_last_checkpoint
     assert [True] == lives.run_all(cells[:1])
     lives.kill()
     assert 3 == lives.value("n")
+
+
+def test_rule_9_what_is_skipped_refers_to_a_function_that_ran_again_in_this_kernel(lives: Lives) -> None:
+    """A function made again has its code in another kernel's file, and is the one that skipped objects hold."""
+    cells = [
+        "import functools\nclass A: pass",
+        "b = A()\n1 / 0",
+        "def f(x=0):\n    return x, b\na = functools.partial(f, key=b)",
+        "g = iter({1: a})",
+    ]
+    for cell in cells:
+        lives.kernel.run(cell)
+    lives.kill()
+    for cell in cells:
+        lives.kernel.run(cell)
+    assert [True, True, True] == lives.value("[a.func is f, a.keywords['key'] is b, next(iter([a])) is a]")
