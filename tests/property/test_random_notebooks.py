@@ -85,9 +85,8 @@ rebuild._fill_function = lose
 """,
     "random stream": """
 from durable_nb.capture import process_stdlib
-for cls in vars(process_stdlib).values():
-    if getattr(cls, "name", "") == "random":
-        cls.restore = lambda self, value: None
+assert process_stdlib.Random.load
+process_stdlib.Random.load = lambda self, value: []
 """,
 }
 
