@@ -570,6 +570,25 @@ def test_a_traceback_prints_as_it_did() -> None:
     assert (1, 2) == (second["own"].args[0], second["own"].b)
 
 
+@pytest.mark.parametrize(
+    "made",
+    ["iter(x)", "reversed(x)", "iter(tuple(x))", "iter('é')", "iter('e')", "iter(b'e')", "iter(bytearray(b'e'))",
+     "iter(array.array('b', x))", "iter([3, 0].pop, 0)"],
+)  # fmt: skip
+def test_used_up_iterators_stay_so(made: str) -> None:
+    """They come back as of their type and at their end, also in an exception; one that is not used up goes on."""
+    first = Notebook()
+    first.run(f"import array\nx = [1]\nover = {made}\nfor _ in over: pass\nheld = ValueError(over)")
+    assert {} == first.unsaved
+    second = first.restored()
+    second["x"].append(2)
+    assert (type(first["over"]), []) == (type(second["over"]), list(second["over"]))
+    assert second["held"].args[0] is second["over"]
+    going = Notebook()
+    going.run(f"import array\nx = [1]\nover = {made}")
+    assert ({}, 1) == (going.unsaved, len(list(going.restored()["over"])))
+
+
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="itertools.batched is new in Python 3.12")
 def test_batched_is_reported() -> None:
     """It does not tell anybody how many it gives at a time, so it is reported."""

@@ -1,10 +1,11 @@
-"""Iterators that pickle turns into others: over dictionaries, ordered ones, sets, and pairwise.
+"""Iterators that pickle turns into others: over dictionaries, ordered ones, sets, used-up ones, and pairwise.
 
 Merged into the plug-in by `load`. An iterator over a dictionary goes on looking at that dictionary from where it was.
 """
 
 from __future__ import annotations
 
+import array
 import gc
 import itertools
 import sys
@@ -28,6 +29,19 @@ _TYPES: dict[type, tuple[str, bool]] = {
 }
 _ORDERED: type = type(iter(OrderedDict[Any, Any]()))
 _DEQUES: dict[type, bool] = {type(turn(deque[Any]())): turn is reversed for turn in _TURNS}
+# Used up, these say of themselves that they are fresh ones over nothing, some even of another type.
+_OVER: dict[str, Callable[[], Iterator[Any]]] = {
+    "list": lambda: iter([]),
+    "reversed list": lambda: reversed([]),
+    "tuple": lambda: iter(()),
+    "text": lambda: iter("é"),
+    "ASCII text": lambda: iter("e"),
+    "bytes": lambda: iter(b""),
+    "bytearray": lambda: iter(bytearray()),
+    "array": lambda: iter(array.array("b")),
+    "function": lambda: iter(int, 0),
+}
+_USED_UP: dict[type, str] = {type(fresh()): kind for kind, fresh in _OVER.items()}
 # From Python 3.12 on it keeps a pair to give out again.
 _SPARE = sum(held is not itertools.pairwise for held in gc.get_referents(itertools.pairwise([]))) - 1
 # Pickle warns of these from Python 3.12 on and refuses them from 3.14 on.
@@ -114,6 +128,21 @@ def _make_set_iterator(left: list[Any], held: set[Any] | frozenset[Any] | None) 
     return iter(set(left))
 
 
+def _make_used_up(kind: str) -> Iterator[Any]:
+    """Return an iterator that has come to its end, and stays there whatever is added to what it went over."""
+    made = _OVER[kind]()
+    for _ in made:
+        pass
+    return made
+
+
+@promise("exact")
+def _sequence_iterator(iterator: Any) -> Any:
+    reduced = iterator.__reduce__()
+    used_up = reduced[0] is iter and len(reduced) == 2 and len(reduced[1]) == 1 and not len(reduced[1][0])
+    return (_make_used_up, (_USED_UP[type(iterator)],)) if used_up else reduced
+
+
 @promise("equal", "goes on over the elements that are left; where their order is another now, apart from its set")
 def _set_iterator(iterator: Any) -> tuple[Any, ...]:
     held = next((obj for obj in gc.get_referents(iterator) if isinstance(obj, (set, frozenset))), None)
@@ -179,6 +208,7 @@ def plugin() -> Plugin:
     """Return what iterators need."""
     exact: dict[type, Reducer] = dict.fromkeys([*_TYPES, _ORDERED], _dict_iterator)
     exact |= dict.fromkeys(_DEQUES, _deque_iterator)
+    exact |= dict.fromkeys(_USED_UP, _sequence_iterator)
     if sys.version_info >= (3, 12):
         exact |= dict.fromkeys(_WARNED_OF, _quietly)
     exact[type(next(itertools.groupby((1,)))[1])] = _group
