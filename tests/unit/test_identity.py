@@ -573,7 +573,7 @@ def test_a_traceback_prints_as_it_did() -> None:
 @pytest.mark.parametrize(
     "made",
     ["iter(x)", "reversed(x)", "iter(tuple(x))", "iter('é')", "iter('e')", "iter(b'e')", "iter(bytearray(b'e'))",
-     "iter(array.array('b', x))", "iter([3, 0].pop, 0)"],
+     "iter(array.array('b', x))", "iter([0, 3].pop, 0)"],
 )  # fmt: skip
 def test_used_up_iterators_stay_so(made: str) -> None:
     """They come back as of their type and at their end, also in an exception; one that is not used up goes on."""
