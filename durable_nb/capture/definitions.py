@@ -126,8 +126,11 @@ class Definitions:
 
     def _nested(self, path: tuple[str, ...], cls: type, depth: int) -> None:
         for name, value in vars(cls).items():
-            if (type(value) is types.FunctionType or issubclass(type(value), type)) and id(value) not in self.paths:
-                if importable(value):
+            if type(value) is types.FunctionType or issubclass(type(value), type):
+                # Another name for a method makes it no variable of its own: its class has to stay as it was.
+                known = self.paths.get(id(value))
+                is_alias = known is not None and len(known) == 1 and known[0] != name == value.__name__
+                if (known is not None and not is_alias) or importable(value):
                     continue
                 self.paths[id(value)] = (*path, name)
                 if issubclass(type(value), type) and depth < 8:

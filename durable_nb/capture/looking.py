@@ -196,8 +196,9 @@ class Look:
         if self.memory.adopted.get(name) == before.version:
             return True
         known = self.memory.prints.get(name)
-        if known is not None and known[0] == before.version:
-            return bool(digest) and known[1] == digest
+        # What came back from the store may look different from what was stored: equal to either is the same content.
+        if bool(digest) and known is not None and known == (before.version, digest):
+            return True
         return bool(digest) and before.digest == digest
 
     def _remember(self, name: str, group_id: GroupId, version: CheckpointId) -> None:

@@ -5,7 +5,7 @@ Called for every durable cell before it runs, and by `why`. Nothing live changes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.access import code_hash
@@ -106,11 +106,27 @@ def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
         if there:
             return [f"`{name}` shares objects differently than the cell had left it"]
         mutated = record.inputs.names.get(name) is not None and name not in engine.replay.names
-        if mutated and (holders := engine.capture.shared_with([name]) - members - {name}):
+        if mutated and (holders := _holders(engine, name, record, after) - members - {name}):
             return [
                 f"skipping would replace `{name}`, which {', '.join(f'`{h}`' for h in sorted(holders))} still holds"
             ]
     return []
+
+
+def _holders(engine: Engine, name: str, record: Record, after: Manifest) -> Set[str]:
+    """Return the live variables that would keep the object of a name, if another one took its place."""
+    live = engine.head.names if engine.head else {}
+    by_name = {
+        holder
+        for group_id, group in (engine.head.groups.items() if engine.head else ())
+        if name in group.deps
+        for holder in group.names
+        if holder in live and live[holder].group_id == group_id
+    }
+    # What is as it was then is loaded along with the definition that it holds on to.
+    again = {n for n in by_name if n in after.names and after.names[n].version == live[n].version}
+    again |= {n for n in by_name if n in engine.replay.names or n in record.changed}
+    return engine.capture.shared_with([name]) | (by_name - again)
 
 
 def _joined_as_then(engine: Engine, name: str, members: Sequence[str], after: Manifest) -> bool:

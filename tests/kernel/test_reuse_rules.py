@@ -757,3 +757,20 @@ def test_rule_9_what_is_skipped_refers_to_a_function_that_ran_again_in_this_kern
     for cell in cells:
         lives.kernel.run(cell)
     assert [True, True, True] == lives.value("[a.func is f, a.keywords['key'] is b, next(iter([a])) is a]")
+
+
+@pytest.mark.parametrize("tag", ["{'k': A}", "{'k': A, 'at': os.getpid()}"])
+@pytest.mark.parametrize("change", ["A.x = 1", "a = A.get"])
+def test_rule_9_what_holds_a_class_that_a_skipped_cell_changed_holds_it_afterwards(
+    lives: Lives, tag: str, change: str
+) -> None:
+    """A class made again is not replaced by the changed one alone: others, equal to what they were or not, hold it."""
+    cells = [
+        f"import os\nclass A:\n    def get(self): return 1\nclass B: pass\nB.tag = {tag}\nlost = (i for i in [1])",
+        change,
+    ]
+    lives.run(*cells)
+    lives.kill()
+    lives.run_all(cells)
+    assert [True, True] == lives.value("[B.tag['k'] is A, getattr(A, 'x', 1) == 1 == A().get()]")
+    assert lives.value("A.get is globals().get('a', A.get)") is True
