@@ -98,6 +98,9 @@ class Canon:
             return word
         if type(obj) is tuple and self._frozen(obj):
             return "(" + "".join(f"{self.ref(item, f'{path}[{i}]')}, " for i, item in enumerate(obj)) + ")"
+        if type(obj) in (types.GenericAlias, types.UnionType) and self._frozen(obj.__args__):
+            held = (getattr(obj, "__origin__", None), *obj.__args__)
+            return f"{type(obj).__name__}[{', '.join(self.ref(p, f'{path}[{i}]') for i, p in enumerate(held))}]"
         first = self._first.get(id(obj))
         if first is not None:
             return f"→ {first}"
