@@ -7,6 +7,7 @@ or changed. When something cannot be known the answer is «everything», with th
 from __future__ import annotations
 
 import ast
+import functools
 import hashlib
 import io
 import tokenize
@@ -115,6 +116,7 @@ def _is_quiet(source: str) -> bool:
     return last == ";"
 
 
+@functools.lru_cache(maxsize=128)
 def code_hash(source: str) -> str:
     """Return a hash of a cell's code that comments, blank lines and formatting do not change.
 

@@ -52,14 +52,32 @@ _IGNORED_PARTS: Final = (
 _IGNORED_ENDS: Final = (".pyc", ".pyo", ".so", ".pyd", ".ttf", ".otf", ".afm", f"{os.sep}.durable")
 
 
+_FOLDER_VARIABLES: Final = (
+    "IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"
+)  # fmt: skip
+
+
 def _ignored_folders() -> tuple[str, ...]:
     """Return the folders whose files belong to the installation and the tools, not to the user's data."""
-    home, temp = os.path.expanduser("~"), tempfile.gettempdir()
+    return _ignored(
+        home=os.path.expanduser("~"),
+        temp=tempfile.gettempdir(),
+        current=os.getcwd(),
+        prefixes=(sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix),
+        named=tuple(map(os.environ.get, _FOLDER_VARIABLES)),
+    )
+
+
+@functools.lru_cache(maxsize=8)
+def _ignored(
+    *, home: str, temp: str, current: str, prefixes: tuple[str, ...], named: tuple[str | None, ...]
+) -> tuple[str, ...]:
+    """Do what `_ignored_folders` says; a cell that begins where the last one began costs no more joining of paths."""
     found = {*installed_folders(), "/proc/", "/dev/", "/sys/", "/etc/", "/usr/share/zoneinfo/", "/usr/share/fonts/"}
     found |= {"/usr/local/share/fonts/", "/var/cache/fontconfig/", os.path.join(temp, "ipykernel_")}
-    for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}:
+    for prefix in set(prefixes):
         # A project that lives inside the prefix (a prefix of `/usr`, an environment as project folder) keeps its files.
-        inside = os.getcwd().startswith(prefix.rstrip(os.sep) + os.sep)
+        inside = current.startswith(prefix.rstrip(os.sep) + os.sep)
         parts = (
             ("bin", "lib", "lib64", "include", "share", "etc", "Lib", "DLLs") if inside or prefix == os.sep else ("",)
         )
@@ -81,9 +99,8 @@ def _ignored_folders() -> tuple[str, ...]:
         "Library/Fonts",
     ):
         found.add(os.path.join(home, relative) + os.sep)
-    for variable in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "MPLCONFIGDIR"):
-        if os.environ.get(variable):
-            found.add(os.path.abspath(os.environ[variable]).rstrip(os.sep) + os.sep)
+    for folder in filter(None, named):
+        found.add(os.path.abspath(os.path.join(current, folder)).rstrip(os.sep) + os.sep)
     site = sysconfig.get_config_var("userbase")
     if isinstance(site, str):
         found.add(os.path.join(site, "lib") + os.sep)

@@ -85,6 +85,7 @@ class _Slot:
     """What is known of one tracker: the untouched mark, the mark since load or restore, the last component."""
 
     tracker: Tracker
+    needs: str
     origin: Any = _UNSEEN
     since: Any = _UNSEEN
     mark: Any = _UNSEEN
@@ -129,7 +130,7 @@ class ProcessState:
             *shell_trackers(held),
             *last,
         )
-        self._slots = {tracker.name: _Slot(tracker) for tracker in trackers}
+        self._slots = {tracker.name: _Slot(tracker, tracker.needs) for tracker in trackers}
         # What learns from the names that a cell mentions.
         noting = (*trackers, self._at_exit)
         own = (self._imports, self._patches, self._registrations)
@@ -275,8 +276,7 @@ class ProcessState:
                 os.environ.update(environ)
 
     def _ready(self, slot: _Slot) -> bool:
-        needs = slot.tracker.needs
-        if not needs:
+        if not (needs := slot.needs):
             return True
         module = sys.modules.get(needs)
         # A module that a thread is importing right now is there, but half of it is missing.

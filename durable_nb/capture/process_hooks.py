@@ -11,6 +11,7 @@ import builtins
 import copyreg
 import gc
 import logging
+import operator
 import signal
 import sys
 import threading
@@ -197,12 +198,19 @@ class Builtins(HeldTracker):
     def __init__(self, held: Held) -> None:
         super().__init__(held)
         self._base = dict(vars(builtins))
+        self._seen: tuple[list[str], list[Any]] = ([], [])
+        self._found: dict[str, Any] = {}
 
     def entries(self) -> Mapping[str, Any]:
-        now, base = vars(builtins), self._base
-        added = {n: v for n, v in list(now.items()) if v is not base.get(n, self) and n not in _CELLS}
+        now, base = dict(vars(builtins)), self._base
+        names, values = list(now), list(now.values())
+        if names == self._seen[0] and all(map(operator.is_, values, self._seen[1])):
+            return self._found
+        self._seen = (names, values)
+        added = {n: v for n, v in now.items() if v is not base.get(n, self) and n not in _CELLS}
         # Compiled libraries of one kind (pybind11) find each other through a capsule here.
-        return {n: v for n, v in added.items() if type(v).__name__ != "PyCapsule"}
+        self._found = {n: v for n, v in added.items() if type(v).__name__ != "PyCapsule"}
+        return self._found
 
     def refusal(self, key: str, value: Any) -> str | None:
         return _WRAPS if key in self._base and wraps(value, self._base[key]) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any
 
 from durable_nb.capture.process_held import Held, Lost, mine
@@ -62,13 +62,13 @@ class Logging:
         return mark
 
     def mark(self) -> Any:
-        changed = {}
+        changed, base = {}, self._base
         for name, logger in _loggers().items():
             touched = logger.handlers or logger.filters or logger.level or logger.disabled or not logger.propagate
-            if not touched and name not in self._base:
+            if not touched and name not in base:
                 continue  # as most loggers of libraries are
             entry = self._entry(logger)
-            if entry != self._base.get(name, _DEFAULT_LOGGER):
+            if entry != base.get(name, _DEFAULT_LOGGER):
                 changed[name] = entry
                 if self._mentioned:
                     self._users.update({id(h): h for h, _ in entry[3]})
@@ -148,18 +148,24 @@ class Logging:
 
     def _handler_mark(self, handler: logging.Handler, *, deep: bool = True) -> Any:
         """Return what the handler can be made of again, or None."""
-        if isinstance(handler, logging.FileHandler):
-            return None  # made again it would open its file, and empty it in mode "w"
-        plain = type(handler) in (logging.NullHandler, logging.StreamHandler)
-        if not plain and (mine(handler) or self._variable(handler)):
+        cls = type(handler)
+        if cls is logging.NullHandler:
+            return ("null", handler.level, None, None, None)
+        if cls is not logging.StreamHandler:
+            if isinstance(handler, logging.FileHandler):
+                return None  # made again it would open its file, and empty it in mode "w"
+            if not (mine(handler) or self._variable(handler)):
+                return None
             code = self._code(handler)
             return None if code is None else ("held", code)
-        if type(handler) is logging.NullHandler:
-            return ("null", handler.level, None, None, None)
-        if type(handler) is not logging.StreamHandler:
-            return None
-        streams = {"stderr": (sys.stderr, sys.__stderr__), "stdout": (sys.stdout, sys.__stdout__)}
-        kind = next((k for k, known in streams.items() if any(handler.stream is s for s in known)), "")
+        stream: Any = handler.stream  # type: ignore[attr-defined]
+        kind = (
+            "stderr"
+            if stream is sys.stderr or stream is sys.__stderr__
+            else "stdout"
+            if stream is sys.stdout or stream is sys.__stdout__
+            else ""
+        )
         texts = _format(handler.formatter)
         more: tuple[Any, ...] = ()
         if texts is None or handler.filters:
@@ -224,6 +230,9 @@ class Logging:
         return handler
 
 
+_STYLES: Mapping[type, str] = {
+    logging.PercentStyle: "%", logging.StrFormatStyle: "{", logging.StringTemplateStyle: "$"
+}  # fmt: skip
 _DEFAULT_LOGGER: tuple[Any, ...] = (logging.NOTSET, True, False, (), ())
 
 
@@ -241,8 +250,9 @@ def _format(formatter: logging.Formatter | None) -> tuple[str | None, str | None
     """Return format, date format and style of a plain formatter; None when it is of a class of its own."""
     if formatter is None:
         return (None, None, None)
-    style = {logging.PercentStyle: "%", logging.StrFormatStyle: "{", logging.StringTemplateStyle: "$"}
-    found = style.get(type(formatter._style))
-    if type(formatter) is not logging.Formatter or found is None:
+    if type(formatter) is not logging.Formatter:
+        return None
+    found = _STYLES.get(type(formatter._style))
+    if found is None:
         return None
     return (formatter._fmt, formatter.datefmt, found)

@@ -21,7 +21,10 @@ def partial_losses(namespace: Mapping[str, Any]) -> list[Unsaved]:
     """Return what the variables of `namespace` lose although they are stored; does not look inside them."""
     figure = getattr(sys.modules.get("matplotlib.figure"), "Figure", None)
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    found = []
+    found: list[Unsaved] = []
+    lossy = tuple(kind for kind in (figure, tensor, memoryview) if kind is not None)
+    if not any(issubclass(kind, lossy) for kind in set(map(type, list(namespace.values())))):
+        return found
     for name, value in list(namespace.items()):
         if figure is not None and issubclass(type(value), figure) and any(_user_callbacks(value)):
             reason = "functions connected to the figure's events are not stored; connect them again in a cell"

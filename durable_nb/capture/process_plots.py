@@ -5,6 +5,7 @@ Used by `process_libs`. Nothing here imports a library: what is not in `sys.modu
 
 from __future__ import annotations
 
+import operator
 import os
 import sys
 import warnings
@@ -203,13 +204,25 @@ class Units(HeldTracker):
     name = "matplotlib.units"
     needs = "matplotlib.units"
 
+    def __init__(self, held: Held) -> None:
+        super().__init__(held)
+        self._seen: tuple[list[Any], list[Any]] = ([], [])
+        self._found: dict[str, Any] = {}
+
     def entries(self) -> Mapping[str, Any]:
         registry = sys.modules[self.needs].registry
-        return {
-            f"{kind.__module__}.{kind.__qualname__}": (kind, converter)
-            for kind, converter in list(registry.items())
-            if mine(kind) or mine(converter)
-        }
+        kinds, converters = list(registry), list(registry.values())
+        # Not `==`: types with a metaclass of the notebook, and its converters, may say what they like.
+        if len(kinds) != len(self._seen[0]) or not all(
+            map(operator.is_, (*kinds, *converters), (*self._seen[0], *self._seen[1]))
+        ):
+            self._seen = (kinds, converters)
+            self._found = {
+                f"{kind.__module__}.{kind.__qualname__}": (kind, converter)
+                for kind, converter in zip(kinds, converters, strict=True)
+                if mine(kind) or mine(converter)
+            }
+        return self._found
 
     def put(self, key: str, value: Any) -> None:
         sys.modules[self.needs].registry[value[0]] = value[1]

@@ -55,7 +55,8 @@ class ArrowFunctions(_Registered):
     def names(self) -> Iterable[str]:
         compute = sys.modules[self.needs]
         # Those that Arrow brings along have a Python function of their name, but for the ones that only groupings use.
-        return [n for n in compute.function_registry().list_functions() if not hasattr(compute, n) and not _own(n)]
+        nameless = set(compute.function_registry().list_functions()).difference(vars(compute))
+        return [n for n in nameless if not hasattr(compute, n) and not _own(n)]
 
 
 def _own(name: str) -> bool:

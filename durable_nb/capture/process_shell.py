@@ -166,6 +166,8 @@ class Callbacks(HeldTracker):
     def __init__(self, held: Held) -> None:
         super().__init__(held)
         self._restored: dict[str, list[Any]] = {}
+        self._seen: dict[str, list[Any]] | None = None
+        self._found: dict[str, Any] = {}
 
     def make_way(self) -> None:
         """Take restored callbacks and transformers away that a cell has registered again: they would work twice."""
@@ -188,11 +190,15 @@ class Callbacks(HeldTracker):
         }
 
     def entries(self) -> Mapping[str, Any]:
-        return {
-            f"{where} {i}": one
-            for where, held in self._lists().items()
-            for i, one in enumerate(one for one in held if mine(one))
-        }
+        now = self._lists()
+        if now != self._seen:
+            self._seen = {where: list(held) for where, held in now.items()}
+            self._found = {
+                f"{where} {i}": one
+                for where, held in self._seen.items()
+                for i, one in enumerate(one for one in held if mine(one))
+            }
+        return self._found
 
     def put(self, key: str, value: Any) -> None:
         where, _, place = key.partition(" ")
@@ -244,48 +250,62 @@ class ShellConfig:
 
     def __init__(self) -> None:
         self._base: dict[str, Any] = {}
-        self._at: list[tuple[Any, str, str]] = []
+        self._at: list[tuple[Any, list[tuple[str, str]]]] = []
         self._seen = 0
         if _NEEDS in sys.modules:
             self._base = self._now()
 
     def _now(self) -> dict[str, Any]:
+        """Return the values that differ from the untouched ones, all of them before those are known."""
         shell = _shell()
         if shell is None:
             return {}
         if len(shell.configurables) != self._seen:
             self._find(shell)
-        found = {}
-        for one, trait, key in self._at:
-            values = one._trait_values
-            if trait in values:
+        base, found = self._base, {}
+        for one, traits in self._at:
+            values, is_shell = one._trait_values, one is shell
+            for trait, key in traits:
+                if trait not in values:
+                    continue
                 # People set options of the shell on its class too, which puts a value where the option was declared.
-                value = values[trait] if one is not shell else getattr(shell, trait)
-                found[key] = value.copy() if type(value) in (list, dict) else value
-        found[_MODE] = shell.InteractiveTB.mode
-        found[_PDB] = shell.call_pdb
-        found[_FOLDERS] = tuple(shell.user_ns.get("_dh", ()))
+                value = getattr(shell, trait) if is_shell else values[trait]
+                usual = base.get(key, _NO_VALUE)
+                # Of most the untouched value is the very object; of a list or dict a copy is kept.
+                if value is not usual and (usual is _NO_VALUE or value != usual):
+                    found[key] = value.copy() if type(value) in (list, dict) else value
+        for key, value in (
+            (_MODE, shell.InteractiveTB.mode),
+            (_PDB, shell.call_pdb),
+            (_FOLDERS, tuple(shell.user_ns.get("_dh", ()))),
+        ):
+            if base.get(key, _NO_VALUE) != value:
+                found[key] = value
         return found
 
     def _find(self, shell: Any) -> None:
         first = not self._seen
         self._seen = len(shell.configurables)
         formatters = shell.display_formatter.formatters.values()
-        self._at = []
+        at: dict[str, tuple[Any, str]] = {}
         for one in (*shell.configurables, *formatters):
             cls = type(one)
             if cls.__module__.partition(".")[0] not in ("IPython", "ipykernel") or cls.__name__ in _NOT_OPTIONS:
                 continue
             for trait in cls.class_traits(config=True):
                 if trait not in _NOT_TRAITS:
-                    self._at.append((one, trait, f"{cls.__name__}.{trait}"))
+                    at[f"{cls.__name__}.{trait}"] = (one, trait)
                     # A default that nobody has asked for is not there yet; asking is harmless and tells it.
                     if first:
                         getattr(one, trait)
+        found: dict[int, tuple[Any, list[tuple[str, str]]]] = {}
+        for key, (one, trait) in at.items():
+            found.setdefault(id(one), (one, []))[1].append((trait, key))
+        self._at = list(found.values())
 
     def mark(self) -> dict[str, Any]:
         base = self._base
-        return {k: v for k, v in self._now().items() if k in base and base[k] != v}
+        return {k: v for k, v in self._now().items() if k in base}
 
     def base(self, mark: Any) -> Any:
         return {}
@@ -304,7 +324,7 @@ class ShellConfig:
     def load(self, value: Any) -> list[Unsaved]:
         problems = []
         shell, current = _shell(), self.mark()
-        at = {key: (one, trait) for one, trait, key in self._at}
+        at = {key: (one, trait) for one, traits in self._at for trait, key in traits}
         for key in {**current, **value}:
             wanted = value.get(key, self._base.get(key))
             try:
@@ -331,11 +351,12 @@ class FutureFeatures:
         # Some features have no flag of their own, others are flags that every function has.
         features = ((name, getattr(__future__, name)) for name in __future__.all_feature_names)
         self._flags = {name: one.compiler_flag for name, one in features if one.compiler_flag > _CO_NESTED}
+        self._all = sum(set(self._flags.values()))
 
     def mark(self) -> list[str]:
         shell = _shell()
-        flags = 0 if shell is None else shell.compile.flags
-        return [name for name, flag in self._flags.items() if flags & flag]
+        flags = 0 if shell is None else shell.compile.flags & self._all
+        return [name for name, flag in self._flags.items() if flags & flag] if flags else []
 
     def base(self, mark: list[str]) -> list[str]:
         return []
@@ -359,6 +380,7 @@ class FutureFeatures:
 
 
 _CO_NESTED = 0x10
+_NO_VALUE = object()
 _MODE, _PDB, _FOLDERS = "%xmode", "%pdb", "%cd"
 _NOT_OPTIONS = frozenset({"IPKernelApp", "HistoryManager", "AliasManager", "PayloadManager"})
 _NOT_TRAITS = frozenset(

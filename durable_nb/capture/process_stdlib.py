@@ -285,6 +285,7 @@ class Environ:
         self._ignored: set[str] = set()
         self._text = ""
         self._broad = False
+        self._told: tuple[Mapping[Any, Any], list[Unsaved]] | None = None
 
     def note(self, nodes: Iterable[ast.AST]) -> None:
         """Remember the strings of a cell: a variable it sets is usually spelt there; if not, all it sets counts."""
@@ -316,6 +317,11 @@ class Environ:
 
     def reported(self) -> list[Unsaved]:
         """Return the variables that were set, changed or deleted, except those that an import sets by itself."""
+        # Undecoded, and compared before anything else: nearly always nothing has changed since the last look.
+        raw = environment_bytes()
+        if self._told is not None and raw == self._told[0]:
+            self._modules, self._text, self._broad = len(sys.modules), "", False
+            return self._told[1]
         now = dict(os.environ)
         if now != self._seen:
             if len(sys.modules) > self._modules and not self._broad:
@@ -326,7 +332,7 @@ class Environ:
         self._modules, self._text, self._broad = len(sys.modules), "", False
         ignored = self._ignored | self.stored | _polars_options(now)
         changed = (n for n in {*now, *self._base} if now.get(n) != self._base.get(n))
-        return [
+        found = [
             Unsaved(
                 name=f"os.environ[{name}]",
                 path="",
@@ -338,6 +344,16 @@ class Environ:
             for name in sorted(changed)
             if name not in ignored
         ]
+        # Which of polars' variables count depends on more than the variables.
+        told = raw is not None and not any(name.startswith("POLARS_") for name in now)
+        self._told = (dict(raw), found) if told and raw is not None else None
+        return found
+
+
+def environment_bytes() -> Mapping[Any, Any] | None:
+    """Return the live table behind `os.environ`, not yet decoded; None where this Python has none."""
+    found = getattr(os.environ, "_data", None)
+    return found if type(found) is dict else None
 
 
 _OF_THE_KERNEL = ("JPY_", "KERNEL_", "SHLVL", "OLDPWD", "_", "COLUMNS", "LINES", "PYDEVD_")

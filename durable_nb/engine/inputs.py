@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from durable_nb.capture.access import Access, analyse, code_hash, module_digest
 from durable_nb.capture.file_marks import FileMark, changed, fingerprint, made_again, presence
 from durable_nb.capture.files_read import Recording
 from durable_nb.capture.outside import METADATA
+from durable_nb.capture.process_stdlib import environment_bytes
 from durable_nb.engine.file_places import left_so_by_later, overwritten
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.engine.replay import Place
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["STREAMS", "UNPROVABLE", "Before", "Present", "after", "before"]
+__all__ = ["STREAMS", "UNPROVABLE", "Before", "Present", "Watch", "after", "before"]
 
 STREAMS = frozenset({"random", "numpy.random", "torch.random"})
 # These change whenever a library is imported. Set for real since the load they are compared; merely restored, they are
@@ -74,6 +76,21 @@ class Before:
     environ: Mapping[str, str]  # the values of that moment; only digests of those that are read are recorded
 
 
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """What is observed while a body runs: the inputs found before it, and the files it opens."""
+
+    inputs: Before
+    absent: frozenset[str]  # variables that were not back when the body began
+    files: Recording
+    ending: ExitStack
+
+    def end(self) -> Recording:
+        """Stop observing and return what was seen; a second call changes nothing."""
+        self.ending.close()
+        return self.files
+
+
 def before(engine: Engine, request: CellRequest) -> Before:
     """Note code, versions of what it may read, and process state; call after outside changes were committed."""
     access = _access(request, engine.shell.namespace)
@@ -91,8 +108,17 @@ def before(engine: Engine, request: CellRequest) -> Before:
         unset=frozenset(name for name in process if name not in set_by_run),
         depends=depends_digests(request.options.depends),
         key=key_digest(request.options.key, engine.shell.namespace),
-        environ=dict(os.environ),
+        environ=_environ_now(),
     )
+
+
+def _environ_now() -> Mapping[str, str]:
+    """Return a copy of the environment; its texts are decoded when one is read, which few cells do."""
+    live = os.environ
+    copied = environment_bytes()
+    if copied is None:
+        return dict(live)
+    return type(live)(dict(copied), live.encodekey, live.decodekey, live.encodevalue, live.decodevalue)
 
 
 def environ_digests(engine: Engine, names: Collection[str], at: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from durable_nb.capture.files_read import FileReads, Recording
+from durable_nb.capture.files_read import FileReads
 from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
 from durable_nb.config import Settings
@@ -59,21 +59,6 @@ BASELINE = "baseline"  # stands for a checkpoint in a look that nothing is store
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
-    """What is observed while a body runs: the inputs found before it, and the files it opens."""
-
-    inputs: inputs.Before
-    absent: frozenset[str]  # variables that were not back when the body began
-    files: Recording
-    ending: ExitStack
-
-    def end(self) -> Recording:
-        """Stop observing and return what was seen; a second call changes nothing."""
-        self.ending.close()
-        return self.files
-
-
-@dataclass(slots=True, kw_only=True)
 class Engine:
     """State and ports of one attached kernel. Fields below `observers` change as cells run."""
 
@@ -100,9 +85,11 @@ class Engine:
     replay: Replay = field(default_factory=Replay)
     attached_process: dict[str, str] = field(default_factory=dict)
     gui_untouched: str = ""
+    # What `versions` read of packages that do not say their version: module, spec and version by library.
+    installed: dict[str, tuple[Any, Any, str | None]] = field(default_factory=dict)
     cells: dict[str, Json] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
-    watch: Watch | None = None
+    watch: inputs.Watch | None = None
     trouble: str = ""
     last_decision: Decision | None = None
     missing: tuple[Unsaved, ...] = ()
@@ -259,7 +246,7 @@ class Engine:
         self.process.note_cell(request.tree)
         ending = ExitStack()
         absent = frozenset(n for n in self.absent if n not in self.shell.namespace)
-        self.watch = Watch(
+        self.watch = inputs.Watch(
             inputs=before, absent=absent, files=ending.enter_context(self.files.recording()), ending=ending
         )
         return Started(

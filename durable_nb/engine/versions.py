@@ -10,7 +10,7 @@ import importlib.metadata
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from durable_nb.model import Manifest, Unsaved, Variable
 
@@ -37,6 +37,16 @@ def _version(engine: Engine, library: str) -> str | None:
         return version
     if getattr(module, "__file__", None) is None:
         return None
+    # Reading a package's metadata takes half a millisecond. It is as of the import: a package that is installed anew
+    # meanwhile is not the one that runs, until a reload gives the module another spec.
+    spec = getattr(module, "__spec__", None)
+    known = engine.installed.get(library)
+    if known is None or known[0] is not module or known[1] is not spec:
+        known = engine.installed[library] = (module, spec, _installed(library))
+    return known[2]
+
+
+def _installed(library: str) -> str | None:
     try:
         return importlib.metadata.version(library)
     except (importlib.metadata.PackageNotFoundError, ValueError):
@@ -44,11 +54,17 @@ def _version(engine: Engine, library: str) -> str | None:
 
 
 def _libraries(engine: Engine, changed: Mapping[str, Variable | None]) -> Iterator[str]:
-    """Yield the libraries that variables are of, and those that the notebook imported by name."""
-    yield from {_root(v) for v in changed.values() if v is not None}
-    for value in list(engine.shell.namespace.values()):
-        if issubclass(type(value), ModuleType):
-            yield value.__name__.partition(".")[0]
+    """Yield the libraries that variables are of, and those that the notebook imported by name.
+
+    Only those that are new since the head: the head has noted what its own variables and imports are of.
+    """
+    namespace = engine.shell.namespace
+    for name, variable in changed.items():
+        if variable is not None:
+            yield _root(variable)
+            value: Any = namespace.get(name)
+            if issubclass(type(value), ModuleType):
+                yield value.__name__.partition(".")[0]
 
 
 def new_versions(engine: Engine, changed: Mapping[str, Variable | None]) -> dict[str, str]:

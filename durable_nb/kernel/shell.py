@@ -37,8 +37,7 @@ class IPythonShell:
         self._patches = Patches()
         self._on_exit: list[Callable[[], None]] = []
         self._on_shutdown: list[Callable[[bool], None]] = []
-        self._told_inputs: dict[int, str] = {}
-        self._told_to = 0
+        self._told_inputs: list[str] = []
         self._files_seen = 0
         self._told_sources: set[tuple[str, int]] = set()
         self._pid = os.getpid()
@@ -78,11 +77,16 @@ class IPythonShell:
         """Return the next cell's number, and the inputs that are new since the last call as {n: [raw, parsed]}."""
         history = self._shell.history_manager
         inputs: dict[str, Json] = {}
-        for n in range(1, len(history.input_hist_raw) if history is not None else 0):
-            raw = history.input_hist_raw[n]
-            if self._told_inputs.get(n, "") != raw:
-                self._told_inputs[n] = raw
-                inputs[str(n)] = [raw, history.input_hist_parsed[n]]
+        listed = history.input_hist_raw if history is not None else []
+        told = self._told_inputs
+        # The texts told are the very objects of the history, so comparing all of them at once costs next to nothing.
+        start = len(told) if listed[: len(told)] == told else 0
+        del told[len(listed) :]
+        told.extend([""] * (len(listed) - len(told)))
+        for n in range(start, len(listed)):
+            if told[n] != listed[n]:
+                inputs[str(n)] = [listed[n], history.input_hist_parsed[n]]
+            told[n] = listed[n]
         return {"execution_count": self._shell.displayhook.prompt_count + 1, "inputs": inputs}
 
     def restore_state(self, state: Mapping[str, Json]) -> None:
@@ -101,7 +105,11 @@ class IPythonShell:
                     listed[n] = pair[which]
         for n, pair in inputs.items():
             self._shell.push({f"_i{n}": pair[0]}, interactive=False)
-            self._told_inputs[n] = pair[0]
+        told = self._told_inputs
+        told.extend([""] * (len(history.input_hist_raw) - len(told)))
+        for n, pair in inputs.items():
+            if 0 < n < len(told):
+                told[n] = pair[0]
         # The next cell finds the one before it in `_i`, not the cell of this kernel that restored.
         history._iii, history._ii, history._i, history._i00 = ["", "", "", *history.input_hist_raw][-4:]
         self._shell.push({name: getattr(history, name) for name in ("_i", "_ii", "_iii")}, interactive=False)
@@ -133,9 +141,10 @@ class IPythonShell:
         new: dict[str, Json] = {}
         files = self._shell.compile._filename_map
         # A file name stands for its text, so only names that came since the last call are of interest.
-        start = self._files_seen if self._files_seen <= len(files) else 0
+        count = len(files) - self._files_seen if self._files_seen <= len(files) else len(files)
         self._files_seen = len(files)
-        for name, number in list(itertools.islice(files.items(), start, None)):
+        # From the end: going past the names of a long history to the new ones would take longer for every cell.
+        for name, number in reversed(list(itertools.islice(reversed(files.items()), count))):
             entry = linecache.cache.get(name)
             if entry is None or len(entry) != 4 or (name, number) in self._told_sources:
                 continue
