@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from durable_nb.model import CheckpointId, Event, Json
+from durable_nb.model import CheckpointId, Event, Inputs, Json
 
 __all__ = [
     "Attempt",
@@ -29,58 +29,6 @@ ENDS = {
     "ActivityCanceled": "canceled",
     "ActivityLost": "lost",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """Everything an attempt depended on, as recorded when it completed.
-
-    `names`: version of each name read, None when it was absent. `base`: the checkpoint its versions are taken from.
-    `process`: digest of each component of process state it read; `unset` lists those that nothing in the run had set.
-    """
-
-    names: Mapping[str, str | None] = field(default_factory=dict)
-    base: CheckpointId | None = None
-    process: Mapping[str, str] = field(default_factory=dict)
-    unset: frozenset[str] = frozenset()
-    files: tuple[Json, ...] = ()
-    depends: Mapping[str, str] = field(default_factory=dict)
-    modules: Mapping[str, str] = field(default_factory=dict)
-    key: str = ""
-    unknown: tuple[str, ...] = ()
-    outside_effects: tuple[str, ...] = ()
-    handles_absence: bool = False
-
-    def to_json(self) -> dict[str, Json]:
-        return {
-            "names": dict(self.names),
-            "base": self.base,
-            "process": dict(self.process),
-            "unset": sorted(self.unset),
-            "files": list(self.files),
-            "depends": dict(self.depends),
-            "modules": dict(self.modules),
-            "key": self.key,
-            "unknown": list(self.unknown),
-            "outside_effects": list(self.outside_effects),
-            "handles_absence": self.handles_absence,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Json]) -> Inputs:
-        return cls(
-            names=dict(data.get("names", {})),
-            base=data.get("base"),
-            process=dict(data.get("process", {})),
-            unset=frozenset(data.get("unset", ())),
-            files=tuple(data.get("files", ())),
-            depends=dict(data.get("depends", {})),
-            modules=dict(data.get("modules", {})),
-            key=data.get("key", ""),
-            unknown=tuple(data.get("unknown", ())),
-            outside_effects=tuple(data.get("outside_effects", ())),
-            handles_absence=bool(data.get("handles_absence", False)),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,6 +133,7 @@ class Run:
     last_event: int = 0
     records: list[Record] = field(default_factory=list)
     by_code: dict[str, list[Record]] = field(default_factory=dict)
+    finished: set[tuple[str, str]] = field(default_factory=set)  # ("id", cell id) and ("name", name) of the records
     process_set: set[str] = field(default_factory=set)
     cells: dict[str, Json] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
@@ -208,6 +157,7 @@ class State:
     tries: dict[tuple[str, str], int] = field(default_factory=dict)
     current_run: str | None = None
     checkpoints: dict[str, Checkpoint] = field(default_factory=dict)
+    completed: dict[str, Attempt] = field(default_factory=dict)  # by the checkpoint that each made
     last_seq: int = 0
     events: int = 0
     degraded: str = ""
@@ -351,6 +301,7 @@ def _activity_ended(state: State, event: Event) -> None:
     if event.event_type != "ActivityCompleted":
         return
     attempt.checkpoint_id = event.payload["checkpoint"]["id"]
+    state.completed[attempt.checkpoint_id] = attempt
     attempt.stored_bytes = event.payload.get("stored_bytes", 0)
     attempt.unsaved = tuple(event.payload.get("unsaved", ()))
     if not attempt.recompute:
@@ -387,6 +338,7 @@ def _record(state: State, event: Event, attempt: Attempt) -> None:
     run.records.append(record)
     run.files_read.update(mark["path"] for mark in record.inputs.files)
     run.by_code.setdefault(record.code_hash, []).append(record)
+    run.finished.update((("id", record.cell_id or ""), ("name", record.name)))
 
 
 def _activity_reused(state: State, event: Event) -> None:
@@ -394,10 +346,9 @@ def _activity_reused(state: State, event: Event) -> None:
     run = state.runs.get(event.run_id)
     if run is not None and run.passing and wanted:
         run.passed.append(wanted)
-    for attempt in reversed(state.attempts):
-        if attempt.status == "completed" and attempt.checkpoint_id == event.payload.get("checkpoint_id") and wanted:
-            attempt.reused += 1
-            return
+    attempt = state.completed.get(event.payload.get("checkpoint_id", ""))
+    if attempt is not None and wanted:
+        attempt.reused += 1
 
 
 def _checkpoint_restored(state: State, event: Event) -> None:

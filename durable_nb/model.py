@@ -16,6 +16,7 @@ GroupId = NewType("GroupId", str)
 CheckpointId = NewType("CheckpointId", str)
 
 SCHEMA_VERSION = 1
+_OTHERS = "*"  # stands in `inputs.process` for all components that are not named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,3 +227,62 @@ class Owner:
     host: str
     since: int
     epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Everything an attempt depended on, as recorded when it completed.
+
+    `names`: version of each name read, None when it was absent. `base`: the checkpoint its versions are taken from.
+    `process`: digest of each component of process state it read; `unset` lists those that nothing in the run had set.
+    `others_untouched`: all others, but for those that are nobody's input, were untouched, and nothing had set them.
+    """
+
+    names: Mapping[str, str | None] = field(default_factory=dict)
+    base: CheckpointId | None = None
+    process: Mapping[str, str] = field(default_factory=dict)
+    unset: frozenset[str] = frozenset()
+    files: tuple[Json, ...] = ()
+    depends: Mapping[str, str] = field(default_factory=dict)
+    modules: Mapping[str, str] = field(default_factory=dict)
+    key: str = ""
+    unknown: tuple[str, ...] = ()
+    outside_effects: tuple[str, ...] = ()
+    handles_absence: bool = False
+    others_untouched: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what is not empty; a reader that does not know the mark of the others finds them changed."""
+        found: dict[str, Json] = {
+            "names": dict(self.names),
+            "base": self.base,
+            "process": {**({_OTHERS: "untouched"} if self.others_untouched else {}), **self.process},
+            "unset": sorted(self.unset),
+            "files": list(self.files),
+            "depends": dict(self.depends),
+            "modules": dict(self.modules),
+            "key": self.key,
+            "unknown": list(self.unknown),
+            "outside_effects": list(self.outside_effects),
+            "handles_absence": self.handles_absence,
+        }
+        return {key: value for key, value in found.items() if value}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Json]) -> Inputs:
+        process = dict(data.get("process", {}))
+        others = process.pop(_OTHERS, None) is not None
+        return cls(
+            names=dict(data.get("names", {})),
+            base=data.get("base"),
+            process=process,
+            others_untouched=others,
+            unset=frozenset(data.get("unset", ())),
+            files=tuple(data.get("files", ())),
+            depends=dict(data.get("depends", {})),
+            modules=dict(data.get("modules", {})),
+            key=data.get("key", ""),
+            unknown=tuple(data.get("unknown", ())),
+            outside_effects=tuple(data.get("outside_effects", ())),
+            handles_absence=bool(data.get("handles_absence", False)),
+        )

@@ -7,6 +7,7 @@ unclear is a reason to run.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -32,6 +33,10 @@ class Facts(Protocol):
         ...
 
     def is_builtin(self, name: str) -> bool: ...
+
+    def components(self) -> Iterable[str]:
+        """Return the components of process state that count for every cell, whatever it reads."""
+        ...
 
     def process_differs(self, component: str, digest: str, unset: bool) -> str | None:
         """Return None if the component of process state is what it was, or unset then and untouched now."""
@@ -64,7 +69,9 @@ def candidates(
     """
     if run is None:
         return ()
-    found = [r for r in run.by_code.get(code_hash, ()) if before_seq is None or r.seq < before_seq]
+    found = run.by_code.get(code_hash, [])
+    if before_seq is not None:  # they are in the order of their ends
+        found = found[: bisect.bisect_left(found, before_seq, key=lambda r: r.seq)]
     same = [r for r in found if cell_id is not None and r.cell_id == cell_id]
     others = [r for r in found if cell_id is None or r.cell_id != cell_id]
     following = [r for r in others if r.seq > after_seq]
@@ -102,6 +109,10 @@ def _reasons(record: Record, facts: Facts, unknown_inputs: str) -> Iterable[str]
     for component, digest in inputs.process.items():
         if (text := facts.process_differs(component, digest, component in inputs.unset)) is not None:
             yield text
+    if inputs.others_untouched:
+        for component in facts.components():
+            if component not in inputs.process and (text := facts.process_differs(component, "", True)) is not None:
+                yield text
     for module, digest in inputs.modules.items():
         if (text := facts.module_differs(module, digest)) is not None:
             yield text

@@ -66,9 +66,8 @@ def _no_candidate(engine: Engine, request: CellRequest, hashed: str) -> str:
     done = run.by_code.get(hashed, ()) if run else ()
     if done:
         return "it finished in this kernel; running it again is what you asked for"
-    if run and any(
-        r for r in run.records if (r.cell_id and r.cell_id == request.cell_id) or (r.name and r.name == request.name)
-    ):
+    same = {("id", request.cell_id or ""), ("name", request.name)} - {("id", ""), ("name", "")}
+    if run and not same.isdisjoint(run.finished):
         return "its code changed since it finished"
     return "it has not finished in this run"
 

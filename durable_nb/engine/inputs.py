@@ -69,8 +69,8 @@ class Before:
     names: Mapping[str, str | None]
     versions: Mapping[str, str]  # of all names, at that moment
     base: Any
-    process: Mapping[str, str]
-    unset: frozenset[str]
+    process: Mapping[str, str]  # digests of the components that were not untouched
+    set_by_run: frozenset[str]
     depends: Mapping[str, str]
     key: str
     environ: Mapping[str, str]  # the values of that moment; only digests of those that are read are recorded
@@ -95,17 +95,15 @@ def before(engine: Engine, request: CellRequest) -> Before:
     """Note code, versions of what it may read, and process state; call after outside changes were committed."""
     access = _access(request, engine.shell.namespace)
     head = engine.head
-    known = digests(engine)
-    process = {name: known.get(name, UNTOUCHED) for name in engine.process.names()}
-    set_by_run = engine.state.run.process_set if engine.state.run else set()
+    there = engine.process.names()
     return Before(
         code_hash=code_hash(request.transformed),
         access=access,
         names={name: version_now(engine, name) for name in read_names(engine, access)},
         versions={name: variable.version for name, variable in head.names.items()} if head else {},
         base=head.checkpoint_id if head else None,
-        process=process,
-        unset=frozenset(name for name in process if name not in set_by_run),
+        process={name: digest for name, digest in digests(engine).items() if name in there},
+        set_by_run=frozenset(engine.state.run.process_set if engine.state.run else ()),
         depends=depends_digests(request.options.depends),
         key=key_digest(request.options.key, engine.shell.namespace),
         environ=_environ_now(),
@@ -157,7 +155,8 @@ def after(
     # Once more: what a local module that the cell itself imported does is known only now.
     late = _access(request, engine.shell.namespace)
     whole = found.access.seeds or late.seeds or any(r in request.source for r in _STREAM_READERS)
-    streams = {name for name in found.process if name in STREAMS and (whole or name in delta.process)}
+    there = engine.process.names()
+    streams = {name for name in STREAMS if name in there and (whole or name in delta.process)}
     binds, stores = found.access.binds | late.binds, found.access.stores | late.stores
     same = {
         name
@@ -178,7 +177,10 @@ def after(
         "removed": sorted(n for n in binds - found.versions.keys() if n not in engine.shell.namespace),
         "unsaved_made": sorted({u.name for u in delta.unsaved if u.name not in engine.absent} & stores),
     }
-    process = {n: d for n, d in found.process.items() if n in streams or n not in NOT_INPUTS}
+    # Named are those that were not untouched or that a cell had set; `others_untouched` tells of all others.
+    named = {*streams, *((found.process.keys() | found.set_by_run & set(there)) - NOT_INPUTS)}
+    process = {n: found.process.get(n, UNTOUCHED) for n in sorted(named)}
+    unset = named - found.set_by_run
     process |= environ_digests(engine, found.access.environ | late.environ, found.environ)
     names = sorted({*found.access.modules, *late.modules})
     modules = {name: digest for name in names if (digest := module_digest(name)) is not None}
@@ -187,7 +189,8 @@ def after(
         names={**{n: found.versions[n] for n in sorted(kept)}, **found.names},
         base=found.base,
         process=process,
-        unset=frozenset(n for n in found.unset if n in process),
+        unset=frozenset(unset),
+        others_untouched=True,
         files=(
             *(mark.as_json() for mark in (*files.reads, *asked)),
             *({"path": p, "kind": REMOVED} for p in files.removed),
@@ -353,6 +356,9 @@ class Present:
             return None
         text = engine.capture.same(base, engine.workflow.read_group, shared)
         return None if text is None else f"what it reads shares objects differently: {text}"
+
+    def components(self) -> Collection[str]:
+        return [name for name in self.engine.process.names() if name not in NOT_INPUTS]
 
     def process_differs(self, component: str, digest: str, unset: bool) -> str | None:
         engine = self.engine

@@ -242,7 +242,8 @@ class Session:
         """Return the components that the cell depended on and that are other now; None: untouched then."""
         now, stored = processes.live(self.engine), base.process if base is not None else {}
         found: dict[str, Any] = {}
-        for name in AS_OF_THEN & record.inputs.process.keys():
+        others = AS_OF_THEN - STREAMS if record.inputs.others_untouched else frozenset()
+        for name in AS_OF_THEN & record.inputs.process.keys() | others:
             entry = stored.get(name)
             if (entry["digest"] if entry else None) == (now[name]["digest"] if name in now else None):
                 continue

@@ -76,6 +76,10 @@ class ByHand:
         """Know one builtin."""
         return name == "sum"
 
+    def components(self) -> tuple[str, ...]:
+        """Know two components."""
+        return ("cwd", "sys.path")
+
     def process_differs(self, component: str, digest: str, unset: bool) -> str | None:
         """Answer by the list."""
         return f"{component} differs" if component in self.differing else None
@@ -191,3 +195,34 @@ def test_inputs_survive_json() -> None:
     """What is recorded of inputs is read back as it was."""
     inputs = Inputs(names={"a": "c1", "b": None}, unset=frozenset({"random"}), unknown=("x",), handles_absence=True)
     assert inputs == Inputs.from_json(inputs.to_json())
+
+
+def test_what_is_not_recorded_of_inputs_takes_no_room() -> None:
+    """Inputs that are empty are not written, and components of process state that nobody touched are one mark."""
+    assert {"process": {"*": "untouched"}} == Inputs(others_untouched=True).to_json()
+    assert Inputs(others_untouched=True) == Inputs.from_json({"process": {"*": "untouched"}})
+    # As it was written before: every component by itself, and nothing said of others.
+    assert Inputs(process={"cwd": ""}) == Inputs.from_json({"process": {"cwd": ""}, "unset": [], "files": []})
+
+
+def test_components_that_a_record_does_not_name_count_as_untouched() -> None:
+    """A record with the mark of the others is no hit where one of them differs; one without it says nothing of them."""
+    facts = ByHand(differing=("sys.path",))
+    assert ["sys.path differs"] == mismatches(record(others_untouched=True), facts)
+    assert [] == mismatches(record(others_untouched=True), ByHand())
+    assert [] == mismatches(record(), facts)
+    assert ["sys.path differs"] == mismatches(record(process={"sys.path": "x"}, others_untouched=True), facts)
+
+
+def test_a_reader_that_does_not_know_the_mark_of_the_others_runs_the_cell() -> None:
+    """To a version that takes the mark for a component, that component is not what it was."""
+    written = Inputs(others_untouched=True).to_json()
+    assert written["process"]["*"] != ""  # what such a version finds of a component that it does not have
+
+
+def test_reuses_are_counted_at_the_attempt_that_stands_for_the_cell() -> None:
+    """Of many attempts the one that made the checkpoint is counted, and others are not."""
+    state = base(started(3), completed(4, 3), started(5, "b"), completed(6, 5, "b", "c2"))
+    state.apply(event(7, "ActivityReused", {"of_event": "1-4", "checkpoint_id": "c1"}))
+    state.apply(event(8, "ActivityReused", {"of_event": "1-9", "checkpoint_id": "c9"}))
+    assert [1, 0] == [a.reused for a in state.attempts]
