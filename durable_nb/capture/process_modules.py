@@ -232,7 +232,9 @@ class LocalModules:
             self._count = len(sys.modules)
             loaded = list(sys.modules.items())
             self._local = [
-                n for n, m in loaded if n != "__main__" and _is_local(getattr(m, "__file__", None), self._foreign)
+                n
+                for n, m in loaded
+                if n != "__main__" and isinstance(file := getattr(m, "__file__", None), str) and _is_local_file(file)
             ]
         return self._local
 

@@ -17,12 +17,27 @@ from durable_nb.model import Json, Unsaved
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
 
-__all__ = ["EARLY", "GUI", "UNTOUCHED", "digests", "gui_entry", "live", "restore"]
+__all__ = ["EARLY", "GUI", "UNTOUCHED", "differing", "digests", "gui_entry", "live", "restore"]
 
 GUI = "shell.gui"
 # Where modules are found and which are imported has to be right before any value is loaded.
 EARLY = frozenset({"os.environ", "sys.path", "cwd", "imports"})
 UNTOUCHED = ""
+
+
+def differing(engine: Engine) -> dict[str, Json]:
+    """Return the entries that differ from the head (or, unset so far, from the load); None: untouched again."""
+    known, captured = digests(engine), engine.process.capture()
+    # An entry is made only of what is new: the stream of numpy alone is 2.5 kB that would be written out as text.
+    changed: dict[str, Json] = {n: _entry(c.value, c.digest) for n, c in captured.items() if c.digest != known.get(n)}
+    gui = gui_entry(engine)
+    untouched = gui["digest"] == engine.gui_untouched
+    if not untouched and gui["digest"] != known.get(GUI):
+        changed[GUI] = gui
+    for name in engine.head.process if engine.head else ():
+        if name not in captured and (name != GUI or untouched):
+            changed[name] = None
+    return changed
 
 
 def live(engine: Engine) -> dict[str, dict[str, Json]]:

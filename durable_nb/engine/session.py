@@ -372,7 +372,7 @@ class Engine:
         captured = self.capture.delta(
             self.head, checkpoint_id, made_by=made_by, include=include, exclude=exclude, written=written
         )
-        process = self.process_delta()
+        process = processes.differing(self)
         partly = self.process.partial(self.shell.namespace)
         unsaved = (*captured.unsaved, *self.process.reported(), *partly, *missing.carried(self, captured.unsaved))
         delta = Delta(
@@ -386,14 +386,6 @@ class Engine:
             versions=versions.new_versions(self, captured.names),
         )
         return delta, sorted(process)
-
-    def process_delta(self) -> dict[str, Json]:
-        """Return the components of process state that differ from the head (or, unset so far, from the load)."""
-        known = processes.digests(self)
-        now = processes.live(self)
-        changed: dict[str, Json] = {n: entry for n, entry in now.items() if entry["digest"] != known.get(n)}
-        changed.update({n: None for n in (self.head.process if self.head else {}) if n not in now})
-        return changed
 
     def commit_delta(self, draft: EventDraft, delta: Delta, attachments: Mapping[str, bytes]) -> None:
         self.commit(draft, delta, attachments=attachments)

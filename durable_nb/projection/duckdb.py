@@ -42,8 +42,8 @@ class Projection:
 
     `source` returns every trusted event of every workflow of the folder, in order of `seq` within each. `files` is
     rooted at the folder of `path`. `patience_s` bounds how long one opening waits for another process to close the
-    file; `quiet_s` is how long the background thread lets events gather. Thread-safe; makes no thread and imports no
-    DuckDB before it is needed.
+    file; `quiet_s` is how long there must be no event before the background thread begins, so that it works while the
+    person thinks and not beside their cells. Thread-safe; makes no thread and imports no DuckDB before it is needed.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Projection:
         source: Callable[[], Iterable[Event]],
         files: Files,
         patience_s: float = 2.0,
-        quiet_s: float = 0.5,
+        quiet_s: float = 10.0,
     ) -> None:
         self._path = path
         self._source = source
