@@ -10,17 +10,14 @@ from __future__ import annotations
 import base64
 import json
 import math
-import os
-import select
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from durable_nb.kernel.patches import Patches
+from durable_nb.kernel.streams import drain, flush
 from durable_nb.model import Json, Output
 
 __all__ = ["LIMIT_BYTES", "OutputLog", "OutputRecorder", "muted", "outputs_from_json", "outputs_to_json", "replay"]
@@ -29,7 +26,6 @@ LIMIT_BYTES = 32 * 1024 * 1024
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _MAX_INT = 2**53
 _KINDS = frozenset({"stream", "display_data", "update_display_data", "execute_result", "error"})
-_DRAIN_S = 0.2
 
 
 def outputs_to_json(outputs: Iterable[Output]) -> list[Json]:
@@ -145,15 +141,15 @@ class OutputRecorder:
             self._listen_in_terminal()
             return
         # What was written before the cell's body must not be taken for a part of it.
-        _flush(self._streams)
+        flush(self._streams)
         self._listen_to_session(session)
 
     def stop(self) -> tuple[Output, ...]:
         """Wait until everything written so far is out, stop recording, and return it."""
         try:
             flush_inline_figures()
-            _drain_file_descriptors(self._streams)
-            _flush(self._streams)
+            drain(self._streams)
+            flush(self._streams)
         finally:
             self._patches.undo()
         return self._log.finish()
@@ -263,15 +259,15 @@ def muted(shell: Any) -> Iterator[None]:
         for name in ("publish", "clear_output"):
             patches.put(shell.display_pub, name, lambda call: lambda *args, **more: None)
     else:
-        _flush(streams)
+        flush(streams)
         mine = _message_id(shell.display_pub.parent_header)
         patches.put(session, "send", lambda send: _without_outputs(send, mine))
     try:
         yield
     finally:
         try:
-            _drain_file_descriptors(streams)
-            _flush(streams)
+            drain(streams)
+            flush(streams)
         finally:
             patches.undo()
 
@@ -339,7 +335,7 @@ def _replay_result(shell: Any, content: Mapping[str, Any], *, in_kernel: bool) -
 
 def _send(shell: Any, kind: str, content: dict[str, Any]) -> None:
     hook = shell.displayhook
-    _flush((sys.stdout, sys.stderr))
+    flush((sys.stdout, sys.stderr))
     topic = hook.topic.replace(b"execute_result", kind.encode()) if hook.topic else None
     hook.session.send(hook.pub_socket, kind, content, parent=hook.parent_header, ident=topic)
 
@@ -359,43 +355,6 @@ def _message_id(parent: Any) -> Any:
 def _bundle(data: Mapping[str, Any], metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     encoded = {k: base64.b64encode(v).decode("ascii") if isinstance(v, bytes) else v for k, v in data.items()}
     return {"data": encoded, "metadata": dict(metadata or {})}
-
-
-def _flush(streams: Iterable[Any]) -> None:
-    for stream in streams:
-        if not getattr(stream, "closed", False):
-            stream.flush()
-
-
-def _drain_file_descriptors(streams: Iterable[Any]) -> None:
-    # ipykernel reads what C code and child processes write to descriptors 1 and 2 in a thread of its own.
-    for stream in streams:
-        pipe, reader = getattr(stream, "_fid", None), getattr(stream, "watch_fd_thread", None)
-        if os.name == "posix" and isinstance(pipe, int) and reader is not None and reader.is_alive():
-            _wait_until_read(pipe, reader.native_id)
-
-
-def _wait_until_read(pipe: int, reader: int) -> None:
-    deadline_s = time.monotonic() + _DRAIN_S
-    while time.monotonic() < deadline_s:
-        if not select.select([pipe], [], [], 0)[0]:
-            waiting = _waits_for(pipe, reader)
-            if waiting is None:
-                # Where the system does not tell, a thread that has just read gets the time to pass it on.
-                time.sleep(0.001)
-            if waiting is not False:
-                return
-        time.sleep(0.0002)
-
-
-def _waits_for(descriptor: int, thread: int) -> bool | None:
-    """Whether a thread of this process is blocked in a system call on a descriptor; None if the system won't tell."""
-    try:
-        fields = Path(f"/proc/self/task/{thread}/syscall").read_text().split()
-    except OSError:
-        return None
-    # «number first-argument …», or «running» while it is in no system call.
-    return len(fields) > 1 and fields[1] == hex(descriptor)
 
 
 def _size(value: Any) -> int:
