@@ -259,7 +259,7 @@ def test_folders_that_are_no_ones_data_are_those_of_the_moment(tmp_path: Any, mo
 
 
 def test_the_version_of_a_package_is_read_once_for_each_time_it_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another module, or the same one after a reload, is asked anew; one that says its version is believed each time."""
+    """Another module, or the same one after a reload, is asked anew; what says its version is believed."""
     installed = {"silent": "1"}
     monkeypatch.setattr(importlib.metadata, "version", installed.__getitem__)
     module = ModuleType("silent")
