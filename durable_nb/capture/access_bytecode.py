@@ -5,6 +5,7 @@ Called by the closure over objects, which has no source of the functions it meet
 
 from __future__ import annotations
 
+import functools
 import opcode
 import sys
 from collections.abc import Iterator
@@ -214,8 +215,12 @@ class _Reader:
         self.absence |= bare or bool(_ABSENCE_ERRORS & set(code.co_names))
 
 
+@functools.lru_cache(maxsize=4096)
 def code_facts(code: CodeType) -> CodeFacts:
-    """Return what a code object may read, hold and change, nested functions and classes included."""
+    """Return what a code object may read, hold and change, nested functions and classes included.
+
+    Equal code objects have the same instructions, names and constants, and nothing else is looked at here.
+    """
     reader = _Reader()
     reader.read(code)
     everything = reader.everything

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import types
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
@@ -21,6 +22,7 @@ from durable_nb.capture.outside import (
     EVERY_VARIABLE,
     MAIN_REASON,
     METADATA,
+    environment_ids,
     is_environment,
     is_main,
     is_metadata,
@@ -35,7 +37,22 @@ MAX_DEPTH: Final = 2
 MAX_TEXT: Final = 100_000
 _BUILTINS = frozenset(vars(builtins))
 _ATOMS = frozenset({int, float, complex, bool, bytes, type(None), bytearray, range, type(Ellipsis)})
+_DATA = _ATOMS | {str}
+_TEXT = frozenset({str})
+_CONTAINERS = (list, tuple, set, frozenset, dict)
 _DESCRIPTORS = (staticmethod, classmethod)
+# Objects that lead to code or to other objects in a way of their own.
+_HOLDERS = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.CellType,
+    functools.partial,
+    property,
+    types.GeneratorType,
+    types.CoroutineType,
+    types.AsyncGeneratorType,
+)
 _CACHED = type(functools.lru_cache(lambda: None))
 
 
@@ -51,6 +68,10 @@ class Reach:
         self._names: set[str] = set()
         self._local: dict[str, bool] = {}
         self._modules: set[str] = set()
+        self._texts: set[str] = set()
+        self._plain: dict[type, bool] = {}
+        self._environment = environment_ids()
+        self._members: dict[type, list[Any]] = {}
         self._installed: tuple[str, ...] = ()
 
     def follow(self, use: Use, values: Iterable[object] = ()) -> None:
@@ -94,10 +115,13 @@ class Reach:
             self._name(name)
 
     def _text(self, text: str) -> None:
+        if text in self._texts:
+            return
         if len(text) > MAX_TEXT:
             self._use.everything.append("a text is too long to look for names in it")
             return
-        for word in set(rules.IDENTIFIER.findall(text)):
+        self._texts.add(text)
+        for word in (text,) if text.isascii() and text.isidentifier() else set(rules.IDENTIFIER.findall(text)):
             if word in self.namespace and word not in rules.SHELL_NAMES and word not in self._names:
                 if rules.history_name(word) in ("Out[*]", "In[*]") or word.startswith("__"):
                     continue
@@ -117,13 +141,30 @@ class Reach:
             self._todo.append((value, depth))
 
     def _push_all(self, values: Iterable[object], depth: int) -> None:
+        # What `_push` does, without a call for each of ten thousand values.
+        seen, todo = self._seen, self._todo
         for value in values:
-            if len(self._seen) > MAX_OBJECTS:
-                return
-            self._push(value, depth)
+            kind = type(value)
+            if kind in _ATOMS:
+                continue
+            if kind is str:
+                self._text(value)  # type: ignore[arg-type]
+            elif id(value) not in seen:
+                if len(seen) > MAX_OBJECTS:
+                    return
+                seen[id(value)] = value
+                todo.append((value, depth))
 
     def _visit(self, value: Any, depth: int) -> None:
         kind = type(value)
+        if kind not in self._plain:
+            self._plain[kind] = _is_plain(kind)
+        if self._plain[kind] and id(value) not in self._environment:
+            if kind in _CONTAINERS:
+                self._container(value, depth)
+            else:
+                self._instance(value, depth)
+            return
         if reader := unseen_reader(value):
             self._use.unknown.add(f"{reader} may read files unseen")
         if is_environment(value):
@@ -165,19 +206,19 @@ class Reach:
             return
         kind = type(value)
         # The built-in's own iteration: a subclass may have overridden it.
-        base = next(b for b in (list, tuple, set, frozenset, dict) if issubclass(kind, b))
-        values = tuple(dict.values(value)) if base is dict else tuple(base.__iter__(value))
-        kinds = set(map(type, values))
-        if kinds <= _ATOMS:
-            return
+        base: Any = kind if kind in _CONTAINERS else next(b for b in _CONTAINERS if issubclass(kind, b))
+        values: Any = value  # a plain list or tuple needs no copy: taking it in runs no code of the notebook
+        if kind is not list and kind is not tuple:
+            values = tuple(dict.values(value)) if base is dict else tuple(base.__iter__(value))
         if len(values) > MAX_OBJECTS:
-            if kinds <= _ATOMS | {str}:
-                # So many strings are data; a query is not built out of a column.
-                return
-            self._use.everything.append(f"more than {MAX_OBJECTS} objects can be reached, too many to look at")
+            # So many strings are data; a query is not built out of a column. One thing that is none is enough.
+            if next(itertools.filterfalse(_DATA.__contains__, map(type, values)), None) is not None:
+                self._use.everything.append(f"more than {MAX_OBJECTS} objects can be reached, too many to look at")
+            return
+        if _ATOMS.issuperset(map(type, values)):
             return
         self._push_all(values, depth + 1)
-        if base is dict:
+        if base is dict and not _TEXT.issuperset(map(type, dict.__iter__(value))):
             self._push_all((k for k in dict.__iter__(value) if type(k) is not str), depth + 1)
 
     def _instance(self, value: object, depth: int) -> None:
@@ -197,7 +238,10 @@ class Reach:
             own = None
         if type(own) is dict:
             self._push_all(list(own.values()), depth + 1)
-        for member in [c.__dict__.get(n) for c in kind.__mro__ if _owner(c) == "__main__" for n in _slots(c)]:
+        if kind not in self._members:
+            mine = (c for c in kind.__mro__ if _owner(c) == "__main__")
+            self._members[kind] = [c.__dict__.get(n) for c in mine for n in _slots(c)]
+        for member in self._members[kind]:
             if isinstance(member, types.MemberDescriptorType):
                 try:
                     self._push(member.__get__(value, kind), depth + 1)
@@ -343,6 +387,14 @@ class Reach:
             self._use.unknown.add(reason)
         if self._is_local(name):
             self._use.modules.add(name)
+
+
+def _is_plain(kind: type) -> bool:
+    """Tell whether an object is only a container or has only attributes: none of what is asked of an object is its."""
+    if kind in _CONTAINERS:
+        return True
+    others = (*_CONTAINERS, *_DESCRIPTORS, *_HOLDERS, type, types.ModuleType)
+    return not issubclass(kind, others) and type.__getattribute__(kind, "__name__") != "cython_function_or_method"
 
 
 def _owner(kind: type) -> str:

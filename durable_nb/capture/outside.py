@@ -16,6 +16,7 @@ __all__ = [
     "EVERY_VARIABLE",
     "MAIN_REASON",
     "METADATA",
+    "environment_ids",
     "is_environment",
     "is_main",
     "is_metadata",
@@ -53,6 +54,11 @@ def is_main(value: Any) -> bool:
     return (
         issubclass(type(value), ModuleType) and object.__getattribute__(value, "__dict__").get("__name__") == "__main__"
     )
+
+
+def environment_ids() -> frozenset[int]:
+    """Return the ids of the objects that `is_environment` knows now, for a walk over many."""
+    return frozenset(id(found) for name in rules.ENVIRONMENT if (found := vars(os).get(name)) is not None)
 
 
 def is_environment(value: Any) -> bool:

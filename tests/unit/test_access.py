@@ -7,6 +7,7 @@ from __future__ import annotations
 import ast
 import functools
 import json
+import os
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from durable_nb.capture.access import Access, analyse, code_hash, module_digest
+from durable_nb.capture.access_bytecode import code_facts
 
 
 def notebook(*cells: str, **values: Any) -> dict[str, Any]:
@@ -736,3 +738,32 @@ def test_questions_about_files_are_inputs(source: str, present: set[str], unknow
     )
     found = access(source, namespace)
     assert (present, ("file metadata",) if unknown else ()) == (set(found.present), found.unknown_inputs)
+
+
+def test_functions_that_differ_in_one_constant_are_told_apart() -> None:
+    """What is remembered of code is of that code: the same function with another text reads another variable."""
+    facts = [
+        code_facts(compile(f"lambda: os.environ[{name!r}]", "<cell>", "eval").co_consts[0]) for name in ("ONE", "TWO")
+    ]
+    assert [{"ONE"}, {"TWO"}] == [set(f.environ) for f in facts]
+    same = [code_facts(compile(f"lambda: g({value})", "<cell>", "eval").co_consts[0]) for value in ("1", "True", "1.0")]
+    assert [{"g"}] * 3 == [set(f.loads) for f in same]
+
+
+def test_the_environment_is_seen_in_whatever_form_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that holds the environment reads all of it, also where somebody put a plain dict in its place."""
+    monkeypatch.setattr(os, "environ", {"HOME": "/"})
+    namespace = {"held": [os.environ], "other": [{"HOME": "/"}]}
+    found = [analyse(ast.parse(source), source, namespace).environ for source in ("x = held", "x = other")]
+    assert [{"*"}, set()] == [set(f) for f in found]
+
+
+def test_objects_of_one_kind_are_each_looked_at() -> None:
+    """What is known of a class is not taken for what is known of its objects: each may lead somewhere else."""
+
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("class Holder: pass\ndef leads(): return elsewhere\none, many = Holder(), [Holder(), Holder()]", namespace)
+    namespace["elsewhere"] = 2
+    namespace["one"].held, namespace["many"][1].held = 1, namespace.pop("leads")
+    assert "elsewhere" not in analyse(ast.parse("one"), "one", namespace).reads
+    assert "elsewhere" in analyse(ast.parse("many"), "many", namespace).reads
