@@ -5,12 +5,15 @@ Called by the engine for the metadata of events and for the cause of a lost kern
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["cpu_s", "oom_kills", "rss_bytes"]
+__all__ = ["cpu_s", "oom_kills", "rss_bytes", "uncollected"]
 
 _CGROUP_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control")
 
@@ -18,6 +21,26 @@ _CGROUP_EVENTS = ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.
 def cpu_s() -> float:
     """Return the CPU time of this process, all threads, in seconds."""
     return time.process_time()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Until the block ends, let the garbage collector not begin by itself.
+
+    For a block that makes many objects which all stay, as reading a long history does: the collector would look at
+    all of them again and again, and that takes longer than to make them. No code of the user may run in it.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on and not gc.get_freeze_count():
+            # All that is new counts as old at once. Else the collector would go through it three times after all.
+            gc.freeze()
+            gc.unfreeze()
+        if was_on:
+            gc.enable()
 
 
 def rss_bytes() -> int:

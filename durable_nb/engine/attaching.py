@@ -18,6 +18,7 @@ from durable_nb.engine.words import clock_text
 from durable_nb.errors import DurableError, RepositoryNotFound
 from durable_nb.history import Attempt, KernelLife, fold
 from durable_nb.model import CheckpointId, Json
+from durable_nb.resources import uncollected
 
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
@@ -29,7 +30,8 @@ ORDERLY = {"shutdown": "was shut down", "exit": "ended", "unload": "was detached
 
 def attach(engine: Engine, identity: Mapping[str, Json]) -> list[str]:
     """Attach this kernel and return the lines to show; `identity` is what the journal keeps of this process."""
-    engine.state = fold(engine.workflow.events())
+    with uncollected():
+        engine.state = fold(engine.workflow.events())
     engine.gui_untouched = processes.gui_entry(engine)["digest"]
     engine.attached_process = {n: entry["digest"] for n, entry in processes.live(engine).items()}
     last = engine.state.last_kernel

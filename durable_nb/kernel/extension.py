@@ -34,7 +34,7 @@ from durable_nb.kernel.magics import DurableMagics
 from durable_nb.kernel.shell import IPythonShell
 from durable_nb.model import Json, Owner, Unsaved
 from durable_nb.projection.duckdb import Projection
-from durable_nb.resources import oom_kills
+from durable_nb.resources import oom_kills, uncollected
 from durable_nb.store.process_identity import this_process
 from durable_nb.store.repository import Repository
 from durable_nb.store.workflow import Workflow
@@ -138,7 +138,8 @@ def _load(ip: Any) -> None:
     place = locate(settings, notebook=notebook_path(os.environ, ip.user_ns), cwd=Path.cwd())
     owner = this_process("", clock)
     kernel_id = _kernel_id(owner)
-    repository, workflow, line = open_for_kernel(settings, place, kernel_id=kernel_id, clock=clock)
+    with uncollected():
+        repository, workflow, line = open_for_kernel(settings, place, kernel_id=kernel_id, clock=clock)
     shell = IPythonShell(ip)
     process = ProcessState(
         enable_backend=shell.enable_backend,
