@@ -97,8 +97,14 @@ class Definitions:
         self.paths: dict[int, tuple[str, ...]] = {}
         classes: list[tuple[str, type]] = []
         made: list[tuple[str, types.ModuleType]] = []
+        asked: dict[type, bool] = {}  # most variables are data, and of a few types
         for name, value in names.items():
-            if issubclass(type(value), types.ModuleType) and runtime_modules.by_value(value):
+            kind = type(value)
+            if kind not in asked:
+                asked[kind] = kind in _ATOM_DEFINITIONS or issubclass(kind, (type, types.ModuleType))
+            if not asked[kind]:
+                continue
+            if issubclass(kind, types.ModuleType) and runtime_modules.by_value(value):
                 made.append((name, value))
             if not is_definition(value) or importable(value):
                 continue
