@@ -63,7 +63,9 @@ class Logging:
 
     def mark(self) -> Any:
         changed, base = {}, self._base
-        for name, logger in _loggers().items():
+        for name, logger in [("root", logging.root), *logging.root.manager.loggerDict.items()]:
+            if not isinstance(logger, logging.Logger):
+                continue
             touched = logger.handlers or logger.filters or logger.level or logger.disabled or not logger.propagate
             if not touched and name not in base:
                 continue  # as most loggers of libraries are
@@ -166,16 +168,19 @@ class Logging:
             if stream is sys.stdout or stream is sys.__stdout__
             else ""
         )
-        texts = _format(handler.formatter)
+        formatter = handler.formatter
+        if not deep and formatter is not None and type(formatter) is not logging.Formatter:
+            return None
+        texts = _format(formatter)
         more: tuple[Any, ...] = ()
         if texts is None or handler.filters:
             if not deep:
                 return None
             filters = [self._code(f) for f in handler.filters]
-            formatter = None if texts is not None else self._code(handler.formatter)
-            if None in filters or (texts is None and formatter is None):
+            code = None if texts is not None else self._code(formatter)
+            if None in filters or (texts is None and code is None):
                 return None
-            more = (formatter, filters)
+            more = (code, filters)
         return (kind, handler.level, *(texts or (None, None, None)), *more) if kind else None
 
     def _variable(self, handler: logging.Handler) -> str:

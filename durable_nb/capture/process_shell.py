@@ -135,11 +135,20 @@ class Aliases(HeldTracker):
 
     def __init__(self, held: Held) -> None:
         super().__init__(held)
+        self._seen: list[Any] = []
+        self._aliases: list[tuple[str, Any]] = []
         self._base = self._now()
 
     def _now(self) -> dict[str, str]:
         shell = _shell() if _NEEDS in sys.modules else None
-        return {} if shell is None else dict(shell.alias_manager.aliases)
+        if shell is None:
+            return {}
+        table = shell.alias_manager.linemagics
+        # Which of all magics are aliases is asked only when there are others.
+        if (seen := [*table, *table.values()]) != self._seen:
+            alias = sys.modules["IPython.core.alias"].Alias
+            self._seen, self._aliases = seen, [(n, one) for n, one in table.items() if isinstance(one, alias)]
+        return {name: one.cmd for name, one in self._aliases}
 
     def entries(self) -> Mapping[str, Any]:
         now, base = self._now(), self._base
