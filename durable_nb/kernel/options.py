@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -85,6 +86,7 @@ def working_options() -> tuple[Option, ...]:
     return tuple(option for option in OPTIONS if option.available)
 
 
+@functools.lru_cache(maxsize=64)
 def parse(line: str) -> tuple[str, CellOptions]:
     """Read what follows `%%durable` on its line into the cell's name (or "") and its options; raise UsageError."""
     tokens = split(line)
