@@ -7,7 +7,6 @@ classes, and when it returns nothing but the result remains.
 from __future__ import annotations
 
 import builtins
-import enum
 import gc
 import sys
 import types
@@ -18,63 +17,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from durable_nb.capture import inline_dicts, runtime_modules
-from durable_nb.capture.caches import LruCache
-from durable_nb.capture.compare_parts import is_expression
 from durable_nb.capture.cycles import cycles
 from durable_nb.capture.definitions import (
     HEAP_TYPE,
-    TYPING,
     Definitions,
-    constants,
     importable,
     own_scope,
     parts,
     private,
     shared_nans,
 )
+from durable_nb.capture.kinds import (
+    COUNTED,
+    DEFINITION,
+    FLOAT,
+    LARGE_BYTES,
+    LARGE_ITEMS,
+    LINK,
+    MEMBER,
+    MODULE,
+    OWN_WAY,
+    SKIP,
+    TEXT,
+    THROUGH,
+    Kinds,
+    is_atomic,
+)
 from durable_nb.capture.reducers import Plugin, Sharing
+from durable_nb.capture.trails import WEAK, Held, Trail
 
-__all__ = ["ATOMIC", "LARGE_BYTES", "Grouping", "is_atomic", "partition"]
-
-LARGE_BYTES = 1 << 16  # from this size on a shared string is stored once
-LARGE_ITEMS = 1000  # from this number of items on a shared tuple or frozen set is
-ATOMIC = frozenset({int, bool, type(None), float, str, bytes, complex, type(...), type(NotImplemented), range})
-
-# How the walk treats objects of a type.
-_SKIP, _TEXT, _FLOAT, _LINK, _THROUGH, _DEFINITION, _MEMBER, _OWN_WAY, _MODULE = range(9)
-
-_SKIPPED: tuple[type, ...] = (
-    types.CodeType,
-    types.FrameType,
-    types.TracebackType,
-    types.CoroutineType,
-    types.AsyncGeneratorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.ClassMethodDescriptorType,
-)
-# Immutable by themselves: to share one means nothing, to share what it holds does.
-_HOLLOW: tuple[type, ...] = (
-    tuple,
-    frozenset,
-    types.MethodType,
-    types.BuiltinMethodType,
-    types.GenericAlias,
-    types.UnionType,
-    types.MethodWrapperType,
-    types.MappingProxyType,
-    slice,
-    staticmethod,
-    classmethod,
-    property,
-)
-_COUNTED = (tuple, frozenset)
-# Values of these modules' own classes cannot change, and some are cached for the whole process.
-_IMMUTABLE_MODULES = frozenset({"_abc", "datetime", "decimal", "fractions", "pathlib", "re", "uuid", "zoneinfo"})
-_DTYPES = frozenset({"dtype", "ExtensionDtype"})
-_SHELL_MODULES = ("ipykernel.", "IPython.core.interactiveshell", "IPython.terminal.", "zmq.", "tornado.")
+__all__ = ["Grouping", "partition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +55,7 @@ class Grouping:
 
     `alone` is what is shared inside one name, where anything is. `special` are the names that reach what only the
     slower pickler keeps: NaN objects, the namespace, the builtins. `modules` are those that no import brings back, by
-    the id of their dictionary.
+    the id of their dictionary. `trails` is what the walk met, name by name; whoever keeps it keeps the user's objects.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -92,16 +64,7 @@ class Grouping:
     alone: Mapping[str, Sharing]
     special: frozenset[str]
     modules: Mapping[int, types.ModuleType]
-
-
-def is_atomic(value: object) -> bool:
-    """Tell whether a value is a small immutable one that no grouping can concern."""
-    cls = type(value)
-    if cls not in ATOMIC:
-        return False
-    if cls is str or cls is bytes:
-        return len(value) < LARGE_BYTES  # type: ignore[arg-type]
-    return cls is not float or value == value
+    trails: Mapping[str, Trail]
 
 
 def partition(
@@ -114,41 +77,6 @@ def partition(
     for name, instance in inline_dicts.owners(names, list(walk.kept)):
         walk.own_dict(name, names[name], instance)
     return walk.result(list(names))
-
-
-class _Kinds(dict[type, int]):
-    """Type to kind, found out once per type."""
-
-    def __init__(self, plugin: Plugin) -> None:
-        super().__init__()
-        self.plugin = plugin
-        self.referents: dict[type, Callable[[Any], Iterable[Any] | None] | None] = {}
-
-    def __missing__(self, cls: type) -> int:
-        kind = self[cls] = self._classify(cls)
-        return kind
-
-    def _classify(self, cls: type) -> int:
-        if cls is str or cls is bytes:
-            return _TEXT
-        if cls is float:
-            return _FLOAT
-        if issubclass(cls, types.ModuleType):
-            return _MODULE
-        if cls in ATOMIC or issubclass(cls, _SKIPPED) or str(cls.__module__).startswith(_SHELL_MODULES):
-            return _SKIP
-        if cls.__module__ in _IMMUTABLE_MODULES or any(b.__name__ in _DTYPES for b in cls.__mro__) or constants(cls):
-            return _SKIP
-        if cls is types.FunctionType or issubclass(cls, type) or cls is LruCache or cls in TYPING:
-            return _DEFINITION
-        if is_expression(cls):
-            return _SKIP
-        if issubclass(cls, enum.Enum):
-            return _SKIP if importable(cls) else _MEMBER
-        self.referents[cls] = next((self.plugin.referents[b] for b in cls.__mro__ if b in self.plugin.referents), None)
-        if self.referents[cls] is not None or any(b in self.plugin.memory for b in cls.__mro__):
-            return _OWN_WAY
-        return _THROUGH if cls in _HOLLOW or cls.__module__ == "typing" else _LINK
 
 
 def _weak(obj: Any) -> Callable[[], Any]:
@@ -164,7 +92,7 @@ class _Walk:
 
     def __init__(self, definitions: Definitions, plugin: Plugin, never: Iterable[object]) -> None:
         self.definitions, self.plugin = definitions, plugin
-        self.kinds = _Kinds(plugin)
+        self.kinds = Kinds(plugin)
         self.owner: dict[int, str] = {id(obj): "" for obj in never}
         self.owner[id(sys.modules)] = self.owner[id(builtins.__dict__)] = ""
         self.special: set[str] = set()
@@ -178,6 +106,8 @@ class _Walk:
         self.kept: list[Any] = []  # temporaries, for the same reason
         self.memory: dict[int, list[str]] = {}
         self.ranges: list[tuple[int, int, str, Any]] = []
+        self.trails: dict[str, Trail] = {}
+        self.trail = Trail()
 
     def find(self, name: str) -> str:
         """Return the representative of a name's group."""
@@ -197,14 +127,16 @@ class _Walk:
             return
         cls = type(value)
         kind = self.kinds[cls]
-        if kind == _SKIP:
+        self.trail = self.trails[name] = Trail()
+        self.trail.types.add(cls)
+        if kind == SKIP:
             self._same_object(name, value, cls)
             return
         frontier: list[Any] = []
-        if kind == _DEFINITION:
+        if kind == DEFINITION:
             self._bound_definition(name, value, frontier)
         else:
-            if kind in (_THROUGH, _TEXT) and value:
+            if kind in (THROUGH, TEXT) and value:
                 self._same_object(name, value, cls)
             self._visit(name, [value], frontier, set())
         self._run(name, frontier)
@@ -225,6 +157,7 @@ class _Walk:
         path = self.definitions.path(value)
         if path is None:  # an import
             return
+        self.trail.met(value)
         if path == (name,):
             self._by_value(name, value, frontier)
         elif len(path) == 1:
@@ -234,7 +167,8 @@ class _Walk:
 
     def _by_value(self, name: str, value: Any, frontier: list[Any]) -> None:
         self.owner[id(value)] = name
-        held = parts(value)
+        self.trail.functions.append(value)
+        held = Held(parts(value))
         if type(value) is types.FunctionType:
             scope = value.__globals__
             # Globals made by exec belong to the function; those of the notebook or a module are never followed.
@@ -244,6 +178,7 @@ class _Walk:
             elif self.owner.get(id(scope)) != "" and private(scope):
                 held.append(own_scope(value))
         self.kept.append(held)
+        self.trail.hold(held)
         frontier.append(held)
 
     def _run(self, name: str, frontier: list[Any]) -> None:
@@ -251,16 +186,19 @@ class _Walk:
         while frontier:
             refs = gc.get_referents(*frontier)
             self.kept.append(frontier)
+            self.trail.frontiers.append(frontier)
             frontier = []
             self._visit(name, refs, frontier, hollow)
 
     def _visit(self, name: str, refs: list[Any], frontier: list[Any], hollow: set[int]) -> None:
-        kinds, owner, follow = self.kinds, self.owner, frontier.append
-        if not {kinds[cls] for cls in set(map(type, refs))} - {_SKIP}:
+        kinds, owner, follow, repeats = self.kinds, self.owner, frontier.append, self.trail.repeats
+        met = set(map(type, refs))
+        self.trail.types |= met
+        if not {kinds[cls] for cls in met} - {SKIP}:
             return
         for obj in refs:
             kind = kinds[type(obj)]
-            if kind == _LINK:
+            if kind == LINK:
                 key = id(obj)
                 known = owner.get(key)
                 if known is None:
@@ -268,33 +206,37 @@ class _Walk:
                     follow(obj)
                 elif not known:
                     self.special.add(name)
+                    self.trail.everything = True
                 else:
+                    repeats[key] = repeats.get(key, 0) + 1
                     if type(obj) is dict:
                         self.shared_dicts.add(key)
                         if known == name:
                             self.own_dicts.setdefault(name, set()).add(key)
                     if known != name:
                         self.union(known, name)
-            elif kind == _SKIP or (kind == _TEXT and len(obj) < LARGE_BYTES) or (kind == _FLOAT and obj == obj):
+            elif kind == SKIP or (kind == TEXT and len(obj) < LARGE_BYTES) or (kind == FLOAT and obj == obj):
                 continue
-            elif kind == _THROUGH:
-                if id(obj) not in hollow:
+            elif kind == THROUGH:
+                if id(obj) in hollow:
+                    repeats[id(obj)] = repeats.get(id(obj), 0) + 1
+                else:
                     hollow.add(id(obj))
                     follow(obj)
-                    if type(obj) in _COUNTED and len(obj) >= LARGE_ITEMS:
+                    if type(obj) in COUNTED and len(obj) >= LARGE_ITEMS:
                         self._first_seen(name, obj)
-            elif kind == _DEFINITION:
+            elif kind == DEFINITION:
                 if id(obj) not in self.boring:
                     self._definition(name, obj, frontier)
-            elif kind == _FLOAT:
+            elif kind == FLOAT:
                 self.special.add(name)
                 if not any(obj is shared for shared in self.shared_nans):
                     self._first_seen(name, obj)
-            elif kind == _MEMBER:
+            elif kind == MEMBER:
                 self._definition(name, type(obj), frontier)
-            elif kind == _OWN_WAY:
+            elif kind == OWN_WAY:
                 self._own_way(name, obj, frontier)
-            elif kind == _MODULE:
+            elif kind == MODULE:
                 self._module(name, obj, frontier)
             else:
                 self._first_seen(name, obj)
@@ -319,13 +261,20 @@ class _Walk:
         cls = type(obj)
         if self.owner.get(id(obj)) == "":
             self.special.add(name)
+            self.trail.everything = True
             return
+        self.trail.met(obj)
         referents = self.kinds.referents[cls]
         held = referents(obj) if referents is not None else gc.get_referents(obj)
         # None: one object for the whole process (a global random stream), neither followed nor linked.
         if held is None or not self._first_seen(name, obj):
             return
-        frontier.append(list(held))
+        self.trail.own.append(obj)
+        held = Held(held)
+        self.trail.hold(held)
+        if issubclass(cls, WEAK):
+            self.trail.forget(held)
+        frontier.append(held)
         memory = next((self.plugin.memory[b] for b in cls.__mro__ if b in self.plugin.memory), None)
         where = None if memory is None else memory(obj)
         if isinstance(where, int):
@@ -336,6 +285,7 @@ class _Walk:
     def _definition(self, name: str, obj: Any, frontier: list[Any]) -> None:
         path = self.definitions.path(obj)
         if path is not None:
+            self.trail.met(obj)
             if path[0] != name:
                 self.deps.setdefault(name, set()).add(path[0])
             elif len(path) > 1 and id(obj) not in self.owner:
@@ -344,6 +294,7 @@ class _Walk:
         if importable(obj) or (isinstance(obj, type) and not obj.__flags__ & HEAP_TYPE):
             self.boring[id(obj)] = obj
             return
+        self.trail.met(obj)
         known = self.owner.get(id(obj))
         if known is None:
             self._by_value(name, obj, frontier)
@@ -362,12 +313,16 @@ class _Walk:
             members.setdefault(self.find(name), []).append(name)
         deps = {n: frozenset(d for d in found if self.find(d) != self.find(n)) for n, found in self.deps.items()}
         groups = sorted((tuple(g) for g in members.values()), key=lambda g: order[g[0]])
+        # These would count among the references of what they hold.
+        self.boring.clear()
+        self.ranges.clear()
         return Grouping(
             modules=self.modules,
             groups=tuple(groups),
             deps=deps,
             sharing=sharing,
             alone=self._alone(sharing),
+            trails=self.trails,
             special=frozenset(n for group in groups if not self.special.isdisjoint(group) for n in group),
         )
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from durable_nb.capture.codec import Dumped
-from durable_nb.capture.groups import is_atomic
 from durable_nb.capture.isolate import type_name
+from durable_nb.capture.kinds import is_atomic
 from durable_nb.capture.packing import Packed
 from durable_nb.model import CheckpointId, GroupData, GroupId, Manifest, Unsaved, Variable
 

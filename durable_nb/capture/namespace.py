@@ -18,8 +18,9 @@ from typing import Any
 from durable_nb.capture import compare, runtime_modules
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, is_definition
-from durable_nb.capture.groups import Grouping, is_atomic, partition
+from durable_nb.capture.groups import Grouping, partition
 from durable_nb.capture.isolate import type_name
+from durable_nb.capture.kinds import is_atomic
 from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.packing import Packer
 from durable_nb.capture.pickler import quiet

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from durable_nb.capture.groups import is_atomic
+from durable_nb.capture.kinds import is_atomic
 from durable_nb.history import Record
 
 if TYPE_CHECKING:

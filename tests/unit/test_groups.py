@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from durable_nb.capture.definitions import Definitions
-from durable_nb.capture.groups import Grouping, is_atomic, partition
+from durable_nb.capture.groups import Grouping, partition
+from durable_nb.capture.kinds import is_atomic
 from durable_nb.capture.reducers import load
 
 

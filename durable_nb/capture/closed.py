@@ -1,0 +1,119 @@
+"""Is a group closed: do the references that the walk met account for all that there are to its objects?
+
+Called by `settled` after a look. What is closed can only be changed by code that reaches it through its names; of
+anything else (a list registered with a library, a tensor on shared storage) somebody unseen may hold a part.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from sys import getrefcount
+from typing import Any
+
+from durable_nb.capture.kinds import COUNTED, is_atomic
+from durable_nb.capture.trails import Trail
+from durable_nb.capture.transparent import Transparent
+
+# Definitions are counted one by one, modules and the numbers of their types tell nothing.
+_JUDGED_APART = (type, types.FunctionType, types.ModuleType)
+
+__all__ = ["held_by", "is_closed", "mentions_in"]
+
+# What `getrefcount` says of an object that one list holds and nothing else, asked in the way below.
+_ALONE = next(iter(list(map(getrefcount, [object()]))))
+
+
+def held_by(holders: Iterable[Iterable[Any]]) -> dict[int, int]:
+    """Count, by id, the references in collections that are not the user's."""
+    count: Counter[int] = Counter()
+    for values in holders:
+        count.update(map(id, values))
+    return count
+
+
+def mentions_in(trails: Iterable[Trail]) -> dict[int, int]:
+    """Count the references to definitions in all of what was walked."""
+    total: dict[int, int] = {}
+    for trail in trails:
+        for key, number in trail.mentions.items():
+            total[key] = total.get(key, 0) + number
+    return total
+
+
+def is_closed(
+    trails: Sequence[Trail], known: Mapping[int, int], mentioned: Mapping[int, int], transparent: Transparent
+) -> bool:
+    """Tell whether nobody but its names leads to a group; `known` counts references that are ours or the shell's.
+
+    `mentioned` counts the references to definitions in the whole namespace.
+    """
+    kinds = set().union(*(trail.types for trail in trails))
+    if not all(transparent[cls] for cls in kinds if not issubclass(cls, _JUDGED_APART)):
+        return False
+    bases = _bases(obj for trail in trails for obj in trail.own)
+    if bases is None:
+        return False
+    more = [*(trail.repeats for trail in trails), known]
+    mentions = [trail.mentions for trail in trails]
+    return all(
+        all(_accounted(frontier, None, more) for frontier in trail.frontiers)
+        and _accounted(trail.own, mentions, [*more, bases])
+        and _accounted(trail.functions, [mentioned], more)
+        for trail in trails
+    ) and not _weakly_held(trails, kinds)
+
+
+def _accounted(
+    objects: list[Any], times: Sequence[Mapping[int, int]] | None, more: Sequence[Mapping[int, int]]
+) -> bool:
+    """Have all objects of a list no more references than were met: `times` (None: once) and `more`?"""
+    counts = list(map(getrefcount, objects))
+    if times is None and counts.count(_ALONE + 1) == len(counts) and not any(map(_has_phantoms, more)):
+        return True  # a tree, as most data is
+    for at, count in enumerate(counts):
+        key, kind = id(objects[at]), type(objects[at])
+        met = 1 if times is None else sum(each.get(key, 0) for each in times)
+        if count > _ALONE + met + sum(each.get(key, 0) for each in more) and not _is_anybodys(kind, objects, at):
+            return False
+    return True
+
+
+def _has_phantoms(counted: Mapping[int, int]) -> bool:
+    return bool(counted) and min(counted.values()) < 0
+
+
+def _is_anybodys(kind: type, objects: Sequence[Any], at: int) -> bool:
+    """May everybody hold this object, because it cannot change? (`at`: to name it would be another reference)"""
+    if issubclass(kind, type):
+        return True  # who holds a class is not counted: its own parts do, and each of its instances
+    if kind in COUNTED:
+        return all(map(is_atomic, objects[at]))  # a constant of some code
+    return kind is types.BuiltinMethodType and type(objects[at].__self__) in (types.ModuleType, type(None))
+
+
+def _bases(arrays: Iterable[Any]) -> dict[int, int] | None:
+    """Count the references by which arrays keep the owners of their memory; None: the memory may be anybody's."""
+    count: dict[int, int] = {}
+    for array in arrays:
+        base = getattr(array, "base", None) if type(array).__module__ == "numpy" else None
+        if base is None or type(base) is bytes:
+            continue
+        if type(base) is not type(array) or base.base is not None:
+            return None
+        count[id(base)] = count.get(id(base), 0) + 1
+    return count
+
+
+def _weakly_held(trails: Sequence[Trail], kinds: Iterable[type]) -> bool:
+    """Does anybody hold a weak reference to an instance of the notebook's own classes?"""
+    if not any(getattr(cls, "__weakrefoffset__", 0) and cls.__module__ == "__main__" for cls in kinds):
+        return False
+    return any(
+        weakref.getweakrefcount(obj) and type(obj).__module__ == "__main__"
+        for trail in trails
+        for frontier in trail.frontiers
+        for obj in frontier
+    )
