@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from durable_nb.capture import runtime_modules
 from durable_nb.capture.access_modules import module_digest, reads_notebook, with_imports
 from durable_nb.capture.access_outside import OutsideCell
-from durable_nb.capture.access_reach import Reach
+from durable_nb.capture.access_reach import TOO_LONG, TOO_MANY, Reach
 from durable_nb.capture.access_rules import history_name
 
 __all__ = ["Access", "analyse", "code_hash", "module_digest"]
@@ -32,7 +32,8 @@ class Access:
     purpose, see `handles_absence`). `Out[3]`, `Out[*]` and `In[*]` stand for IPython's history. `binds` holds the names
     that a cell which runs to its end has certainly bound or deleted, `stores` also those that it may have, itself or in
     a function that it can reach. `seeds`: it may set a random stream. `environ`: the environment variables that it may
-    read; `*` stands for all. `present`: the paths, as written, of which it asks whether a file or folder is there.
+    read; `*` stands for all. `may_change`: the names whose values it may change, as far as it leads to them itself;
+    None: any. `present`: the paths, as written, of which it asks whether a file or folder is there.
     """
 
     reads: frozenset[str]
@@ -45,6 +46,7 @@ class Access:
     unknown_inputs: tuple[str, ...]
     outside_effects: tuple[str, ...]
     seeds: bool = False
+    may_change: frozenset[str] | None = None
     environ: frozenset[str] = frozenset()
     present: frozenset[str] = frozenset()
 
@@ -62,8 +64,11 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
     modules = with_imports(use.modules) if use.modules else ()
     use.everything += reads_notebook(modules)
     why = use.everything[0] if use.everything else ""
+    reads = frozenset(history_name(n) or n for n in use.loads | use.text) | runtime_modules.reads(use.modules)
+    known = all(reason in (TOO_MANY, TOO_LONG) for reason in use.everything)
     return Access(
-        reads=frozenset(history_name(n) or n for n in use.loads | use.text) | runtime_modules.reads(use.modules),
+        reads=reads,
+        may_change=reads.union(cell.stores, use.writes) if known else None,
         stores=frozenset(cell.stores | use.writes),
         binds=frozenset(cell.known & cell.stores),
         everything=bool(why),

@@ -30,11 +30,14 @@ from durable_nb.capture.outside import (
     unseen_reader,
 )
 
-__all__ = ["Reach"]
+__all__ = ["TOO_LONG", "TOO_MANY", "Reach"]
 
 MAX_OBJECTS: Final = 10_000
 MAX_DEPTH: Final = 2
 MAX_TEXT: Final = 100_000
+# Not all that it may read is known. What it may change is found by the references that groups have to each other.
+TOO_MANY: Final = f"more than {MAX_OBJECTS} objects can be reached, too many to look at"
+TOO_LONG: Final = "a text is too long to look for names in it"
 _BUILTINS = frozenset(vars(builtins))
 _ATOMS = frozenset({int, float, complex, bool, bytes, type(None), bytearray, range, type(Ellipsis)})
 _DATA = _ATOMS | {str}
@@ -85,7 +88,7 @@ class Reach:
                 self._name(name)
         while self._todo:
             if len(self._seen) > MAX_OBJECTS:
-                use.everything.append(f"more than {MAX_OBJECTS} objects can be reached, too many to look at")
+                use.everything.append(TOO_MANY)
                 return
             value, depth = self._todo.pop()
             self._visit(value, depth)
@@ -118,7 +121,7 @@ class Reach:
         if text in self._texts:
             return
         if len(text) > MAX_TEXT:
-            self._use.everything.append("a text is too long to look for names in it")
+            self._use.everything.append(TOO_LONG)
             return
         self._texts.add(text)
         for word in (text,) if text.isascii() and text.isidentifier() else set(rules.IDENTIFIER.findall(text)):
@@ -213,7 +216,7 @@ class Reach:
         if len(values) > MAX_OBJECTS:
             # So many strings are data; a query is not built out of a column. One thing that is none is enough.
             if next(itertools.filterfalse(_DATA.__contains__, map(type, values)), None) is not None:
-                self._use.everything.append(f"more than {MAX_OBJECTS} objects can be reached, too many to look at")
+                self._use.everything.append(TOO_MANY)
             return
         if _ATOMS.issuperset(map(type, values)):
             return

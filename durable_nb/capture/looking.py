@@ -6,7 +6,7 @@ Called by `namespace`. What it remembers is kept by group id and version and hol
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ class Captured:
     """What one look at the namespace found: new variables (None: gone), groups to store, all that cannot be stored.
 
     `changed` are the names whose own content is new, different or gone; `regrouped` those that only moved to another
-    group, because what they share changed.
+    group, because what they share changed; `missed` those that changed although nothing that ran can have done it.
     """
 
     names: Mapping[str, Variable | None]
@@ -35,6 +35,7 @@ class Captured:
     unsaved: tuple[Unsaved, ...]
     changed: tuple[str, ...]
     regrouped: tuple[str, ...]
+    missed: tuple[str, ...] = ()
 
 
 class Made:
@@ -111,6 +112,17 @@ class Look:
         live = self.head_names
         return first.group_id if all(n in live and live[n].group_id == first.group_id for n in group) else None
 
+    @property
+    def group_ids(self) -> dict[str, GroupId]:
+        """The group that each name is in after this look."""
+        ids = {name: variable.group_id for name, variable in self.head_names.items()}
+        for name, variable in self.variables.items():
+            if variable is None:
+                ids.pop(name, None)
+            else:
+                ids[name] = variable.group_id
+        return ids
+
     def known(self, group: tuple[str, ...], dumped: Dumped) -> bool:
         """Tell whether a group is the head's, as it was looked at last or came back from the store."""
         group_id = self._stored_group(group)
@@ -121,8 +133,8 @@ class Look:
             return all(self.memory.adopted.get(n) == self.head_names[n].version for n in group)
         return digest == dumped.digest
 
-    def result(self, packed: Packed, excluded: Mapping[str, Any]) -> Captured:
-        """Draw up the delta and remember what was seen."""
+    def result(self, packed: Packed, excluded: Mapping[str, Any], left_out: Set[str]) -> Captured:
+        """Draw up the delta and remember what was seen; the names in `left_out` are as the head has them."""
         memory = self.memory
         for group, dumped in packed.good.items():
             if group in packed.known:
@@ -130,7 +142,7 @@ class Look:
             else:
                 self._new(group, dumped)
         memory.adopted.clear()
-        kept = self.same_atoms.union(*packed.good) if packed.good else self.same_atoms
+        kept = self.same_atoms.union(left_out, *packed.good)
         for name in self.head_names:
             if name not in kept:
                 self.variables[name] = None

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from durable_nb.capture import compare, runtime_modules
+from durable_nb.capture.closed import held_by
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import Grouping, partition
@@ -26,6 +27,7 @@ from durable_nb.capture.packing import Packer
 from durable_nb.capture.pickler import quiet
 from durable_nb.capture.reducers import Plugin, load, troubles
 from durable_nb.capture.reducers.io import is_console
+from durable_nb.capture.settled import Settled, Touched
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
 from durable_nb.model import CheckpointId, Manifest, Unsaved
 
@@ -58,15 +60,20 @@ class NamespaceCapture:
         hidden: Callable[[], Mapping[str, Any]],
         out: Callable[[], Mapping[str, Any]],
         imported: Callable[[], Mapping[str, tuple[str, str]]] = dict,
+        held: Callable[[], Iterable[Any]] = tuple,
     ) -> None:
-        """`imported` tells which names still are what `from module import attribute` bound, by name."""
-        self._imported = imported
+        """`imported` tells which names still are what `from module import attribute` bound, by name.
+
+        `held` gives the values that the shell holds beside the namespace and `Out`, once for each time it does.
+        """
+        self._imported, self._held = imported, held
         self._namespace, self._hidden, self._out = namespace, hidden, out
         # Which plug-ins there are is found out by the first look, not on the way to the first cell.
         self._codec = Codec(namespace, Plugin())
         self._packer = Packer(lambda: self._codec, self._live_value)
         self._memory = Memory()
         self._grouping: tuple[tuple[str, ...], ...] = ()
+        self._settled = Settled()
         # Names that a cell left out on request: its neighbours must not save them in its stead.
         self._left_out: set[str] = set()
         self._elsewhere = runtime_modules.Elsewhere()
@@ -116,8 +123,11 @@ class NamespaceCapture:
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
         written: Collection[str] = (),
+        touched: Touched | None = None,
     ) -> Captured:
-        """Look at every name and return what differs from `head`; `include` and `exclude` are name patterns.
+        """Look at the namespace and return what differs from `head`; `include` and `exclude` are name patterns.
+
+        `touched` is what code that ran since the last look may have reached; without it every name is looked at.
 
         Patterns are about what is new or changed: what stays as the head has it stays there. What was left out stays
         so until a cell that is asked to save it has `written` it.
@@ -127,36 +137,55 @@ class NamespaceCapture:
         unwanted = {n for n in everything if not _wanted(n, include, exclude)}
         left = self._left_out.intersection(everything).difference(written)
         left |= {n for n in unwanted if n not in stored or n in written}
-        captured = self._look(head, checkpoint_id, made_by, everything, left)
+        captured = self._look(head, checkpoint_id, made_by, everything, left, touched)
         changed = {n: v for n, v in captured.names.items() if v is not None and v.version == checkpoint_id}
         if unwanted.intersection(changed):
             left |= unwanted.intersection(changed)
-            captured = self._look(head, checkpoint_id, made_by, everything, left)
+            captured = self._look(head, checkpoint_id, made_by, everything, left, None)
         self._left_out = left
         return captured
 
     def _look(
-        self, head: Manifest | None, checkpoint_id: str, made_by: str, everything: Mapping[str, Any], left: Set[str]
+        self,
+        head: Manifest | None,
+        checkpoint_id: str,
+        made_by: str,
+        everything: Mapping[str, Any],
+        left: Set[str],
+        touched: Touched | None,
     ) -> Captured:
         names = {n: v for n, v in everything.items() if n not in left}
         look = Look(self._memory, head, CheckpointId(checkpoint_id), made_by, names, self._print_of)
         atoms, rest = look.split()
-        grouping = self._bind(rest, names)
-        packed = self._packer.pack([*((n,) for n in atoms), *grouping.groups], names, look.known)
-        captured = look.result(packed, {n: v for n, v in everything.items() if n in left})
-        self._grouping = grouping.groups
+        definitions = Definitions(names)
+        selection = self._settled.select(rest, look.head_names, definitions, touched)
+        grouping = self._bind(selection.names, definitions)
+        packed = self._packer.pack([*((n,) for n in atoms), *grouping.groups], names, look.known, selection.bad)
+        if selection.contradicts(grouping, packed):
+            missed = selection.missed(packed)
+            del selection, grouping, packed
+            return replace(self._look(head, checkpoint_id, made_by, everything, left, None), missed=missed)
+        left_out = frozenset(n for record in selection.left_out for n in record.names if n not in record.bad)
+        captured = look.result(packed, {n: v for n, v in everything.items() if n in left}, left_out)
+        self._grouping = (*grouping.groups, *(record.names for record in selection.left_out))
         self._codec.release()
+        ours = [everything.values(), names.values(), rest.values(), selection.names.values()]
+        known = held_by([*ours, packed.exporters(), *self._shells_references(everything)])
+        self._settled.note(selection, grouping, packed, look.group_ids, definitions, known)
         broken = [
             Unsaved(name=f"durable_nb.reducers[{library}]", path="", type="plug-in", reason=reason)
             for library, reason in troubles(sys.modules).items()
         ]
         return replace(captured, unsaved=(*captured.unsaved, *broken))
 
-    def _bind(self, rest: Mapping[str, Any], names: Mapping[str, Any]) -> Grouping:
-        plugin = load(sys.modules)
+    def _shells_references(self, users: Mapping[str, Any]) -> list[Iterable[Any]]:
+        hidden = [value for name, value in list(self._namespace.items()) if name not in users]
+        return [hidden, self._held()]
+
+    def _bind(self, rest: Mapping[str, Any], definitions: Definitions) -> Grouping:
+        plugin, names = load(sys.modules), definitions.names
         if plugin is not self._codec.plugin:
             self._codec = Codec(self._namespace, plugin)
-        definitions = Definitions(names)
         # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.
         imported = {n: at for n, at in self._imported().items() if not _is_made(at[0])}
         theirs = [(names[n], at) for n, at in imported.items() if n in names and _is_owned(names[n])]
@@ -210,6 +239,7 @@ class NamespaceCapture:
         self._memory.atoms.clear()
         self._memory.prints.clear()
         self._memory.adopted.clear()
+        self._settled.clear()
 
     # --- restore --------------------------------------------------------------------------------------------------
 
@@ -282,7 +312,7 @@ class NamespaceCapture:
                 return f"{name} is not defined any more"
             if name not in manifest.names:
                 return f"{name} was not stored"
-        grouping = self._bind({n: v for n, v in live.items() if not is_atomic(v)}, live)
+        grouping = self._bind({n: v for n, v in live.items() if not is_atomic(v)}, Definitions(live))
         look = [n for n in wanted if not self._proved_equal(manifest, n, live, grouping)]
         if not look:
             return None

@@ -6,8 +6,9 @@ Called by `namespace` once per capture. Nothing live changes.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 from durable_nb.capture import compare
@@ -39,6 +40,7 @@ class Packed:
     good: dict[GroupNames, Dumped] = field(default_factory=dict)
     bad: dict[str, Bad] = field(default_factory=dict)
     known: set[GroupNames] = field(default_factory=set)
+    cost_s: dict[GroupNames, float] = field(default_factory=dict)
 
     def put(self, group: GroupNames, dumped: Dumped) -> None:
         """Take a group; of one that is stored already keep no bytes, which would double the memory in use."""
@@ -46,6 +48,15 @@ class Packed:
             self.known.add(group)
             dumped = dumped.slim()
         self.good[group] = dumped
+
+    def exporters(self) -> Iterator[Any]:
+        """Yield the objects that buffers which are to be stored hold on to: an array, a view of it and the array."""
+        for dumped in self.good.values():
+            for buffer in dumped.buffers:
+                exporter: Any = buffer.obj
+                while exporter is not None:
+                    yield exporter
+                    exporter = getattr(exporter, "base", None)
 
 
 class Packer:
@@ -58,12 +69,21 @@ class Packer:
         self._found: dict[str, tuple[int, str, Bad]] = {}
 
     def pack(
-        self, groups: Iterable[GroupNames], names: Mapping[str, Any], known: Callable[[GroupNames, Dumped], bool]
+        self,
+        groups: Iterable[GroupNames],
+        names: Mapping[str, Any],
+        known: Callable[[GroupNames, Dumped], bool],
+        bad: Mapping[str, Bad],
     ) -> Packed:
-        """Dump all groups; prove those that are not `known` and hold something new in kind."""
-        packed = Packed(is_known=known)
+        """Dump all groups; prove those that are not `known` and hold something new in kind.
+
+        `bad` are names of other groups, of which it is known already that they cannot be stored.
+        """
+        packed = Packed(is_known=known, bad=dict(bad))
         for group in groups:
+            began_s = perf_counter()
             self._dump(group, names, packed)
+            packed.cost_s[group] = perf_counter() - began_s
         self._without_their_needs(names, packed)
         for _ in range(4):
             new = [g for g, d in packed.good.items() if g not in packed.known and self._proofs.needed(d)]

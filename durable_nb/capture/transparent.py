@@ -16,6 +16,7 @@ from typing import Any
 
 __all__ = ["Transparent"]
 
+_FRESH: tuple[Any, ...] = ([], (), {}, set(), "", "é", b"", bytearray(), range(0), {}.items(), {}.values())
 _BUILT_IN: frozenset[type] = frozenset(
     {
         object, list, dict, set, frozenset, tuple, bytearray, array.array, deque, OrderedDict, defaultdict, type(None),
@@ -27,8 +28,8 @@ _BUILT_IN: frozenset[type] = frozenset(
         types.WrapperDescriptorType, types.ClassMethodDescriptorType, weakref.ref, weakref.ProxyType,
         weakref.CallableProxyType, weakref.WeakMethod, weakref.KeyedRef,
     }
-    | {type(iter(made)) for made in ([], (), {}, set(), "", "é", b"", bytearray(), range(0), {}.items(), {}.values())}
-    | {type(reversed(made)) for made in ([], {})}
+    | {type(iter(made)) for made in _FRESH}
+    | {type(reversed([])), type(reversed({}))}
 )  # fmt: skip
 # Extension types of these own what they hold, or hold it by references that show.
 _LIBRARIES = (

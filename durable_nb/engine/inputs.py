@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["STREAMS", "UNPROVABLE", "Before", "Present", "Watch", "after", "before"]
+__all__ = ["STREAMS", "UNPROVABLE", "Before", "Present", "Watch", "access_of", "after", "before"]
 
 STREAMS = frozenset({"random", "numpy.random", "torch.random"})
 # These change whenever a library is imported. Set for real since the load they are compared; merely restored, they are
@@ -93,7 +93,7 @@ class Watch:
 
 def before(engine: Engine, request: CellRequest) -> Before:
     """Note code, versions of what it may read, and process state; call after outside changes were committed."""
-    access = _access(request, engine.shell.namespace)
+    access = access_of(request, engine.shell.namespace)
     head = engine.head
     there = engine.process.names()
     return Before(
@@ -124,7 +124,7 @@ def environ_digests(engine: Engine, names: Collection[str], at: Mapping[str, str
     return {n: engine.workflow.keyed_digest(text) for n, text in engine.process.environment(names, at).items()}
 
 
-def _access(request: CellRequest, namespace: dict[str, Any]) -> Access:
+def access_of(request: CellRequest, namespace: dict[str, Any]) -> Access:
     """Analyse the cell; one that the analysis does not understand is taken to read everything, and is never skipped."""
     try:
         return analyse(request.tree, request.transformed, namespace)
@@ -144,16 +144,15 @@ def _access(request: CellRequest, namespace: dict[str, Any]) -> Access:
 
 
 def after(
-    engine: Engine, request: CellRequest, found: Before, files: Recording, delta: Delta
+    engine: Engine, request: CellRequest, found: Before, late: Access, files: Recording, delta: Delta
 ) -> tuple[Inputs, dict[str, Json]]:
     """Return everything the attempt depended on, now that it is known what it touched, and what it wrote unseen.
 
-    The second part is for the payload: a comparison does not show what was written over with equal content, and yet it
-    is an effect where the content before is another one. `written` and `removed` hold what the cell certainly bound or
-    deleted; what it may have written and left as it was (a branch, a function, a seed) counts as read instead.
+    `late` is what the cell leads to once it has run: what a local module that it imported itself does is known only
+    then. The second part is for the payload: a comparison does not show what was written over with equal content, and
+    yet it is an effect where the content before is another one. `written` and `removed` hold what the cell certainly
+    bound or deleted; what it may have written and left as it was (a branch, a function, a seed) counts as read instead.
     """
-    # Once more: what a local module that the cell itself imported does is known only now.
-    late = _access(request, engine.shell.namespace)
     whole = found.access.seeds or late.seeds or any(r in request.source for r in _STREAM_READERS)
     there = engine.process.names()
     streams = {name for name in STREAMS if name in there and (whole or name in delta.process)}

@@ -45,6 +45,8 @@ def commit_payload(
         "unsaved_new": sorted({u.name for u in delta.unsaved if (u.name, u.path) not in known}),
         "process_changed": list(process_changed),
     }
+    if engine.missed:
+        payload["access_missed"] = list(engine.missed)
     if engine.cells:
         payload["cells"] = dict(engine.cells)
     if engine.sources:

@@ -11,9 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from durable_nb.capture.access import Access
 from durable_nb.capture.files_read import FileReads
 from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
+from durable_nb.capture.running import runs_elsewhere
+from durable_nb.capture.settled import Touched
 from durable_nb.config import Settings
 from durable_nb.engine import decisions, inputs, missing, processes, refusing, restoring, versions
 from durable_nb.engine.effects import (
@@ -93,6 +96,8 @@ class Engine:
     trouble: str = ""
     last_decision: Decision | None = None
     missing: tuple[Unsaved, ...] = ()
+    reached: Touched | None = None  # what may have been reached since the last look; None: anything
+    missed: tuple[str, ...] = ()  # what the last look found changed although nothing that ran leads to it
     absent: dict[str, Unsaved] = field(default_factory=dict)  # variables that are not back, until their names are bound
 
     # ---- running -------------------------------------------------------------------------------------------------
@@ -107,6 +112,8 @@ class Engine:
             yield Execute()
             return
         flow = activity(request) if request.durable else plain(request)
+        if not request.durable:
+            self._reaches(request)
         try:
             effect = flow.send(None)
             while True:
@@ -222,6 +229,7 @@ class Engine:
     def _start(self, request: CellRequest, decision: Decision) -> Started:
         activity_id = activity_id_of(request)
         before = inputs.before(self, request)
+        self._note_reach(before.access)
         number = 1 + self.state.tries.get((self.run_id, activity_id), 0)
         event = None
         try:
@@ -289,10 +297,11 @@ class Engine:
         assert self.watch is not None
         metadata = self.metadata(started)
         files, left = self.watch.end(), left_by(self)
+        late = self._reaches(request)
         delta, process_changed = self.delta(
             started.activity_id, request.options.include, request.options.exclude, self.watch.inputs.access.stores
         )
-        found, effects = inputs.after(self, request, self.watch.inputs, files, delta)
+        found, effects = inputs.after(self, request, self.watch.inputs, late, files, delta)
         event = started.event or self.append(
             self.draft(
                 "ActivityStarted",
@@ -329,6 +338,7 @@ class Engine:
     def _fail(self, request: CellRequest, started: Started, outcome: BodyOutcome) -> None:
         error = outcome.error
         assert error is not None
+        self._reaches(request)
         self._note_cells()
         if started.event is None:
             return
@@ -351,10 +361,23 @@ class Engine:
         )  # fmt: skip
 
     def _notice(self, request: CellRequest) -> None:
+        self._reaches(request)
         self.process.note_cell(request.tree, ran=True)
         self._note_cells()
 
     # ---- what changed --------------------------------------------------------------------------------------------
+
+    def _reaches(self, request: CellRequest) -> Access:
+        """Take note of what a cell leads to; before it runs and after, because it may bind names on its way."""
+        access = inputs.access_of(request, self.shell.namespace)
+        self._note_reach(access)
+        return access
+
+    def _note_reach(self, access: Access) -> None:
+        if access.may_change is None:
+            self.reached = None
+        elif self.reached is not None:
+            self.reached |= Touched(names=access.may_change)
 
     def _note_cells(self) -> int:
         """Take in what the shell has new to tell of inputs and sources; return the execution count."""
@@ -369,9 +392,19 @@ class Engine:
         """Return what is different from the head: the namespace, and the state of the process around it."""
         execution_count = self._note_cells()
         checkpoint_id = self.workflow.next_checkpoint_id()
+        elsewhere = runs_elsewhere(self.shell.namespace)
         captured = self.capture.delta(
-            self.head, checkpoint_id, made_by=made_by, include=include, exclude=exclude, written=written
+            self.head,
+            checkpoint_id,
+            made_by=made_by,
+            include=include,
+            exclude=exclude,
+            written=written,
+            touched=None if elsewhere else self.reached,
         )
+        # Code in another thread, or in a task, may go on to change anything until the next look.
+        self.reached = None if elsewhere else Touched()
+        self.missed = captured.missed
         process = processes.differing(self)
         partly = self.process.partial(self.shell.namespace)
         unsaved = (*captured.unsaved, *self.process.reported(), *partly, *missing.carried(self, captured.unsaved))

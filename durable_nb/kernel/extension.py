@@ -156,6 +156,7 @@ def _load(ip: Any) -> None:
             hidden=shell.hidden,
             out=lambda: _results(shell),
             imported=lambda: process.imported(ip.user_ns),
+            held=shell.held,
         ),
         process=process,
         kernel_id=kernel_id,

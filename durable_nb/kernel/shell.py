@@ -71,6 +71,13 @@ class IPythonShell:
                 hidden[under] = getattr(self._shell.displayhook, under)
         return hidden
 
+    def held(self) -> list[object]:
+        """Return the values that IPython holds beside the namespace and `Out`, once for each reference."""
+        hook = self._shell.displayhook
+        results = {id(r): r for r in (self._shell.last_execution_result, hook.exec_result) if r is not None}
+        hidden = self._shell.user_ns_hidden.values()
+        return [*hidden, *(getattr(hook, under, None) for under in _UNDERS), *(r.result for r in results.values())]
+
     # Execution count, inputs, Out, sources
 
     def state(self) -> dict[str, Json]:

@@ -1,0 +1,300 @@
+"""Which groups a look may leave out, because nothing that ran since the last one can have changed them.
+
+Called by `namespace` before and after each look. A group is left out if it is closed, no code that may have run leads
+to it, and its bindings are the same; whatever is cheap to look at is looked at all the same, in turns, and when that
+finds a change that nothing explains, everything is looked at.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from durable_nb.capture.access_bytecode import CodeFacts, code_facts
+from durable_nb.capture.access_rules import EVERYTHING_NAMES
+from durable_nb.capture.closed import is_closed, mentions_in
+from durable_nb.capture.cycles import cycles
+from durable_nb.capture.definitions import Definitions
+from durable_nb.capture.groups import Grouping
+from durable_nb.capture.packing import Bad, Packed
+from durable_nb.capture.trails import Trail
+from durable_nb.capture.transparent import Transparent
+from durable_nb.model import GroupId, Variable
+
+__all__ = ["Selection", "Settled", "Touched"]
+
+GroupNames = tuple[str, ...]
+CHEAP_S = 0.001  # so much time per look goes into groups that nothing can have changed
+_S_PER_OBJECT = 0.6e-6  # what the walk costs
+_ALL_OUT = "Out[*]"
+_SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Touched:
+    """The names that code which ran since the last look may have reached."""
+
+    names: frozenset[str] = frozenset()
+
+    def __or__(self, other: Touched) -> Touched:
+        return Touched(names=self.names | other.names)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What is known of one group since it was looked at.
+
+    `deps` are the definitions it refers to by name, with the ids of these; `reach` are names that its functions load
+    or bind; `everything`: they may reach any. `is_open`: somebody else may hold a part of it. `is_called`: anybody may
+    call its functions, as those of a class. `mentions` counts its references to definitions, by id.
+    """
+
+    names: GroupNames
+    values: tuple[int, ...]
+    group_id: GroupId | None
+    bad: Mapping[str, Bad]
+    deps: Mapping[str, int]
+    reach: frozenset[str]
+    everything: bool
+    is_open: bool
+    is_called: bool
+    mentions: Mapping[int, int]
+    cost_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The names to look at, the groups to leave out, and those looked at only because it is cheap."""
+
+    names: dict[str, Any]
+    left_out: tuple[Record, ...] = ()
+    audited: frozenset[GroupNames] = frozenset()
+    was_bad: frozenset[str] = frozenset()
+
+    @property
+    def bad(self) -> dict[str, Bad]:
+        """What cannot be stored of what is left out."""
+        return {name: bad for record in self.left_out for name, bad in record.bad.items()}
+
+    def contradicts(self, grouping: Grouping, packed: Packed) -> bool:
+        """Tell whether what was found is no business of the groups looked at alone: then all have to be."""
+        if not self.left_out:
+            return False
+        now_bad = packed.bad.keys() & self.names.keys()
+        changed = now_bad ^ self.was_bad
+        if changed and any(not changed.isdisjoint(record.deps) for record in self.left_out):
+            return True
+        return _joins(grouping, self.left_out) or bool(self.missed(packed))
+
+    def missed(self, packed: Packed) -> tuple[str, ...]:
+        """Return the names that changed although nothing that ran can have changed them."""
+        good = {group for group in self.audited if group in packed.good and group not in packed.known}
+        return tuple(sorted(n for g in good for n in g))
+
+
+def _joins(grouping: Grouping, left_out: Iterable[Record]) -> bool:
+    """Do definitions that were looked at and such that were not refer to each other in a circle?"""
+    home = {name: group[0] for group in grouping.groups for name in group}
+    edges: dict[str, set[str]] = {}
+    for name, deps in grouping.deps.items():
+        edges.setdefault(home[name], set()).update(deps)
+    old: set[str] = set()
+    for record in left_out:
+        old.add(record.names[0])
+        home.update(dict.fromkeys(record.names, record.names[0]))
+        edges.setdefault(record.names[0], set()).update(record.deps)
+    graph = {name: {home[d] for d in deps if d in home} - {name} for name, deps in edges.items()}
+    return any(not old.isdisjoint(circle) and not old.issuperset(circle) for circle in cycles(graph))
+
+
+@dataclass(slots=True)
+class Settled:
+    """Records of the groups of a namespace, by each of their names."""
+
+    records: dict[str, Record] = field(default_factory=dict)
+    transparent: Transparent = field(default_factory=Transparent)
+    _facts: dict[types.CodeType, CodeFacts] = field(default_factory=dict)
+    _turn: int = 0
+
+    def clear(self) -> None:
+        """Forget everything: the next look is at all names."""
+        self.records.clear()
+
+    # --- before a look --------------------------------------------------------------------------------------------
+
+    def select(
+        self, names: Mapping[str, Any], head: Mapping[str, Variable], definitions: Definitions, touched: Touched | None
+    ) -> Selection:
+        """Choose what to look at among names that are no atomic values; `touched` None: everything."""
+        if touched is None or not self.records:
+            return self._all(names)
+        valid = {n: r for n, r in self.records.items() if n in names}
+        checked: dict[GroupNames, bool] = {}
+        for record in valid.values():
+            if record.names not in checked:
+                checked[record.names] = self._holds(record, names, head, definitions)
+        reached = self._closure(touched, valid)
+        if reached is None:
+            return self._all(names)
+        chosen, left_out = {}, {}
+        for name, value in names.items():
+            known = valid.get(name)
+            if known is None or not checked[known.names] or not reached.isdisjoint(known.names):
+                chosen[name] = value
+            else:
+                left_out[known.names] = known
+        audited = self._audit(left_out)
+        for group in audited:
+            del left_out[group]
+            chosen.update((n, names[n]) for n in group)
+        return Selection(
+            # In the order of the namespace: which name stands for a group follows from it.
+            names={n: v for n, v in names.items() if n in chosen} if audited else chosen,
+            left_out=tuple(left_out.values()),
+            audited=frozenset(audited),
+            was_bad=frozenset(n for n in chosen if n in valid and n in valid[n].bad),
+        )
+
+    def _all(self, names: Mapping[str, Any]) -> Selection:
+        return Selection(names=dict(names))
+
+    @staticmethod
+    def _holds(
+        record: Record, names: Mapping[str, Any], head: Mapping[str, Variable], definitions: Definitions
+    ) -> bool:
+        """Are the names bound to what they were, in the group that the head has, with the same definitions?"""
+        for name, value in zip(record.names, record.values, strict=True):
+            if id(names.get(name)) != value:
+                return False
+            if name in record.bad:
+                continue
+            stored = head.get(name)
+            if stored is None or stored.group_id != record.group_id:
+                return False
+        return all(id(definitions.names.get(name)) == known for name, known in record.deps.items())
+
+    def _closure(self, touched: Touched, records: Mapping[str, Record]) -> set[str] | None:
+        """Return all names that may have been reached, None if that may be any."""
+        todo = set(touched.names)
+        if _ALL_OUT in todo:
+            todo |= {n for n in records if n.startswith("Out[")}
+        for record in records.values():
+            if record.is_open:
+                todo.update(record.names)
+            elif record.is_called:
+                if record.everything:
+                    return None
+                todo |= record.reach
+        reached: set[str] = set()
+        while todo:
+            name = todo.pop()
+            if name in reached:
+                continue
+            reached.add(name)
+            found = records.get(name)
+            if found is None:
+                continue
+            if found.everything:
+                return None
+            todo.update(n for n in (*found.names, *found.deps, *found.reach) if n not in reached)
+        return reached
+
+    def _audit(self, left_out: Mapping[GroupNames, Record]) -> list[GroupNames]:
+        """Choose groups that are looked at although nothing can have changed them: as many as are cheap, in turns."""
+        order = list(left_out.values())
+        chosen: list[GroupNames] = []
+        left_s = CHEAP_S
+        for step in range(len(order)):
+            record = order[(self._turn + step) % len(order)]
+            if record.cost_s <= left_s:
+                chosen.append(record.names)
+                left_s -= record.cost_s
+            elif left_s < CHEAP_S / 10:
+                self._turn = (self._turn + step) % len(order)
+                break
+        return chosen
+
+    # --- after a look ---------------------------------------------------------------------------------------------
+
+    def note(
+        self,
+        selection: Selection,
+        grouping: Grouping,
+        packed: Packed,
+        group_ids: Mapping[str, GroupId],
+        definitions: Definitions,
+        known: Mapping[int, int],
+    ) -> None:
+        """Take note of what a look saw; `known` counts the references to values that are ours or the shell's."""
+        records = {n: record for record in selection.left_out for n in record.names}
+        mentioned = mentions_in(grouping.trails.values())
+        for record in selection.left_out:
+            for key, number in record.mentions.items():
+                mentioned[key] = mentioned.get(key, 0) + number
+        # A group that had to be taken apart may be in pieces: what the walk saw together stays together here.
+        for names in grouping.groups:
+            trails = [grouping.trails[n] for n in names if n in grouping.trails]
+            made = self._record(names, trails, grouping, packed, group_ids, definitions, known, mentioned)
+            if made is not None:
+                records.update(dict.fromkeys(names, made))
+        self.records = records
+
+    def _record(
+        self,
+        names: GroupNames,
+        trails: Sequence[Trail],
+        grouping: Grouping,
+        packed: Packed,
+        group_ids: Mapping[str, GroupId],
+        definitions: Definitions,
+        known: Mapping[int, int],
+        mentioned: Mapping[int, int],
+    ) -> Record | None:
+        good = [n for n in names if n not in packed.bad]
+        homes = {group_ids.get(n) for n in good}
+        if len(homes) > 1 or None in homes:
+            return None  # stored in pieces: it is looked at every time
+        values = definitions.names
+        reach, everything = self._reach(trails)
+        deps = frozenset[str]().union(*(grouping.deps.get(n, ()) for n in names))
+        return Record(
+            names=names,
+            values=tuple(id(values[n]) for n in names),
+            group_id=next(iter(homes), None),
+            bad={n: packed.bad[n] for n in names if n in packed.bad},
+            deps={n: id(values.get(n)) for n in deps},
+            reach=reach,
+            everything=everything or any(trail.everything for trail in trails),
+            is_open=bool(trails) and not is_closed(trails, known, mentioned, self.transparent),
+            is_called=any(issubclass(type(f), type) for trail in trails for f in trail.functions),
+            mentions=_of_definitions(trails, definitions),
+            cost_s=packed.cost_s.get(names, 0.0)
+            + _S_PER_OBJECT * sum(len(f) for trail in trails for f in trail.frontiers),
+        )
+
+    def _reach(self, trails: Sequence[Trail]) -> tuple[frozenset[str], bool]:
+        reach: set[str] = set()
+        for trail in trails:
+            if any(issubclass(cls, _SUSPENDED) for cls in trail.types):
+                return frozenset(), True  # what it goes on to do is in a frame that nobody looks into
+            for function in trail.functions:
+                if type(function) is not types.FunctionType:
+                    continue
+                facts = self._facts_of(function.__code__)
+                if facts.everything or not EVERYTHING_NAMES.isdisjoint(facts.loads):
+                    return frozenset(), True
+                reach |= facts.loads | facts.writes
+        return frozenset(reach), False
+
+    def _facts_of(self, code: types.CodeType) -> CodeFacts:
+        known = self._facts.get(code)
+        if known is None:
+            known = self._facts[code] = code_facts(code)
+        return known
+
+
+def _of_definitions(trails: Iterable[Trail], definitions: Definitions) -> dict[int, int]:
+    found = mentions_in(trails)
+    return {key: number for key, number in found.items() if key in definitions.paths}
