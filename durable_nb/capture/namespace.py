@@ -161,8 +161,8 @@ class NamespaceCapture:
         selection = self._settled.select(rest, look.head_names, definitions, touched)
         grouping = self._bind(selection.names, definitions)
         packed = self._packer.pack([*((n,) for n in atoms), *grouping.groups], names, look.known, selection.bad)
+        missed = selection.missed(packed)
         if selection.contradicts(grouping, packed):
-            missed = selection.missed(packed)
             del selection, grouping, packed
             return replace(self._look(head, checkpoint_id, made_by, everything, left, None), missed=missed)
         left_out = frozenset(n for record in selection.left_out for n in record.names if n not in record.bad)
@@ -176,7 +176,7 @@ class NamespaceCapture:
             Unsaved(name=f"durable_nb.reducers[{library}]", path="", type="plug-in", reason=reason)
             for library, reason in troubles(sys.modules).items()
         ]
-        return replace(captured, unsaved=(*captured.unsaved, *broken))
+        return replace(captured, unsaved=(*captured.unsaved, *broken), missed=missed)
 
     def _shells_references(self, users: Mapping[str, Any]) -> list[Iterable[Any]]:
         hidden = [value for name, value in list(self._namespace.items()) if name not in users]
