@@ -11,14 +11,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
-from durable_nb.capture.access import Access
 from durable_nb.capture.files_read import FileReads
 from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
-from durable_nb.capture.running import runs_elsewhere
 from durable_nb.capture.settled import Touched
 from durable_nb.config import Settings
-from durable_nb.engine import decisions, inputs, missing, processes, refusing, restoring, versions
+from durable_nb.engine import decisions, inputs, missing, processes, reached, refusing, restoring, versions
 from durable_nb.engine.effects import (
     BodyOutcome,
     CellRequest,
@@ -113,7 +111,7 @@ class Engine:
             return
         flow = activity(request) if request.durable else plain(request)
         if not request.durable:
-            self._reaches(request)
+            reached.reaches(self, request)
         try:
             effect = flow.send(None)
             while True:
@@ -229,7 +227,7 @@ class Engine:
     def _start(self, request: CellRequest, decision: Decision) -> Started:
         activity_id = activity_id_of(request)
         before = inputs.before(self, request)
-        self._note_reach(before.access)
+        reached.note(self, before.access)
         number = 1 + self.state.tries.get((self.run_id, activity_id), 0)
         event = None
         try:
@@ -297,7 +295,7 @@ class Engine:
         assert self.watch is not None
         metadata = self.metadata(started)
         files, left = self.watch.end(), left_by(self)
-        late = self._reaches(request)
+        late = reached.reaches(self, request)
         delta, process_changed = self.delta(
             started.activity_id, request.options.include, request.options.exclude, self.watch.inputs.access.stores
         )
@@ -338,7 +336,7 @@ class Engine:
     def _fail(self, request: CellRequest, started: Started, outcome: BodyOutcome) -> None:
         error = outcome.error
         assert error is not None
-        self._reaches(request)
+        reached.reaches(self, request)
         self._note_cells()
         if started.event is None:
             return
@@ -361,23 +359,11 @@ class Engine:
         )  # fmt: skip
 
     def _notice(self, request: CellRequest) -> None:
-        self._reaches(request)
+        reached.reaches(self, request)
         self.process.note_cell(request.tree, ran=True)
         self._note_cells()
 
     # ---- what changed --------------------------------------------------------------------------------------------
-
-    def _reaches(self, request: CellRequest) -> Access:
-        """Take note of what a cell leads to; before it runs and after, because it may bind names on its way."""
-        access = inputs.access_of(request, self.shell.namespace)
-        self._note_reach(access)
-        return access
-
-    def _note_reach(self, access: Access) -> None:
-        if access.may_change is None:
-            self.reached = None
-        elif self.reached is not None:
-            self.reached |= Touched(names=access.may_change)
 
     def _note_cells(self) -> int:
         """Take in what the shell has new to tell of inputs and sources; return the execution count."""
@@ -392,18 +378,16 @@ class Engine:
         """Return what is different from the head: the namespace, and the state of the process around it."""
         execution_count = self._note_cells()
         checkpoint_id = self.workflow.next_checkpoint_id()
-        elsewhere = runs_elsewhere(self.shell.namespace)
-        captured = self.capture.delta(
-            self.head,
-            checkpoint_id,
-            made_by=made_by,
-            include=include,
-            exclude=exclude,
-            written=written,
-            touched=None if elsewhere else self.reached,
-        )
-        # Code in another thread, or in a task, may go on to change anything until the next look.
-        self.reached = None if elsewhere else Touched()
+        with reached.taken(self) as touched:
+            captured = self.capture.delta(
+                self.head,
+                checkpoint_id,
+                made_by=made_by,
+                include=include,
+                exclude=exclude,
+                written=written,
+                touched=touched,
+            )
         self.missed = captured.missed
         process = processes.differing(self)
         partly = self.process.partial(self.shell.namespace)
