@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from durable_nb.capture import runtime_modules
 from durable_nb.capture.access_modules import module_digest, reads_notebook, with_imports
 from durable_nb.capture.access_outside import OutsideCell
+from durable_nb.capture.access_pure import only_reads
 from durable_nb.capture.access_reach import TOO_LONG, TOO_MANY, Reach
 from durable_nb.capture.access_rules import history_name
 
@@ -33,7 +34,8 @@ class Access:
     that a cell which runs to its end has certainly bound or deleted, `stores` also those that it may have, itself or in
     a function that it can reach. `seeds`: it may set a random stream. `environ`: the environment variables that it may
     read; `*` stands for all. `may_change`: the names whose values it may change, as far as it leads to them itself;
-    None: any. `present`: the paths, as written, of which it asks whether a file or folder is there.
+    None: any; `only_read`: those of them whose values it certainly leaves as they are. `present`: the paths, as
+    written, of which it asks whether a file or folder is there.
     """
 
     reads: frozenset[str]
@@ -47,6 +49,7 @@ class Access:
     outside_effects: tuple[str, ...]
     seeds: bool = False
     may_change: frozenset[str] | None = None
+    only_read: frozenset[str] = frozenset()
     environ: frozenset[str] = frozenset()
     present: frozenset[str] = frozenset()
 
@@ -69,6 +72,7 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
     return Access(
         reads=reads,
         may_change=reads.union(cell.stores, use.writes) if known else None,
+        only_read=only_reads(tree, namespace) - cell.stores,
         stores=frozenset(cell.stores | use.writes),
         binds=frozenset(cell.known & cell.stores),
         everything=bool(why),

@@ -160,12 +160,13 @@ class NamespaceCapture:
         definitions = Definitions(names)
         selection = self._settled.select(rest, look.head_names, definitions, touched)
         grouping = self._bind(selection.names, definitions)
-        packed = self._packer.pack([*((n,) for n in atoms), *grouping.groups], names, look.known, selection.bad)
+        dumped = [group for group in grouping.groups if group not in selection.read]
+        packed = self._packer.pack([*((n,) for n in atoms), *dumped], names, look.known, selection.bad)
         missed = selection.missed(packed)
         if selection.contradicts(grouping, packed):
             del selection, grouping, packed
             return replace(self._look(head, checkpoint_id, made_by, everything, left, None), missed=missed)
-        left_out = frozenset(n for record in selection.left_out for n in record.names if n not in record.bad)
+        left_out = selection.unchanged(grouping)
         captured = look.result(packed, {n: v for n, v in everything.items() if n in left}, left_out)
         self._grouping = (*grouping.groups, *(record.names for record in selection.left_out))
         self._codec.release()

@@ -34,12 +34,13 @@ _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Touched:
-    """The names that code which ran since the last look may have reached."""
+    """The names that code which ran since the last look may have reached; those in `read` it left as they were."""
 
     names: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
 
     def __or__(self, other: Touched) -> Touched:
-        return Touched(names=self.names | other.names)
+        return Touched(names=self.names | other.names, read=self.read | other.read)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,10 +67,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """The names to look at, the groups to leave out, and those looked at only because it is cheap."""
+    """The names to look at, the groups to leave out, and those looked at only because it is cheap.
+
+    Groups in `read` hold what they held, but something new may share a part of it: they are walked and not dumped.
+    """
 
     names: dict[str, Any]
     left_out: tuple[Record, ...] = ()
+    read: Mapping[GroupNames, Record] = field(default_factory=dict)
     audited: frozenset[GroupNames] = frozenset()
     was_bad: frozenset[str] = frozenset()
 
@@ -77,6 +82,11 @@ class Selection:
     def bad(self) -> dict[str, Bad]:
         """What cannot be stored of what is left out."""
         return {name: bad for record in self.left_out for name, bad in record.bad.items()}
+
+    def unchanged(self, grouping: Grouping) -> frozenset[str]:
+        """Return the names that are stored as they are, without a look at what they hold."""
+        walked = [record for group in grouping.groups if (record := self.read.get(group)) is not None]
+        return frozenset(n for record in (*self.left_out, *walked) for n in record.names if n not in record.bad)
 
     def contradicts(self, grouping: Grouping, packed: Packed) -> bool:
         """Tell whether what was found is no business of the groups looked at alone: then all have to be."""
@@ -138,13 +148,18 @@ class Settled:
         reached = self._closure(touched, valid)
         if reached is None:
             return self._all(names)
-        chosen, left_out = {}, {}
+        chosen: dict[str, Any] = {}
+        left_out: dict[GroupNames, Record] = {}
+        read: dict[GroupNames, Record] = {}
         for name, value in names.items():
             known = valid.get(name)
             if known is None or not checked[known.names] or not reached.isdisjoint(known.names):
                 chosen[name] = value
-            else:
+            elif touched.read.isdisjoint(known.names):
                 left_out[known.names] = known
+            else:
+                chosen[name] = value
+                read[known.names] = known
         audited = self._audit(left_out)
         for group in audited:
             del left_out[group]
@@ -153,6 +168,7 @@ class Settled:
             # In the order of the namespace: which name stands for a group follows from it.
             names={n: v for n, v in names.items() if n in chosen} if audited else chosen,
             left_out=tuple(left_out.values()),
+            read=read,
             audited=frozenset(audited),
             was_bad=frozenset(n for n in chosen if n in valid and n in valid[n].bad),
         )
@@ -178,6 +194,11 @@ class Settled:
     def _closure(self, touched: Touched, records: Mapping[str, Record]) -> set[str] | None:
         """Return all names that may have been reached, None if that may be any."""
         todo = set(touched.names)
+        for name in touched.read:
+            known = records.get(name)
+            # What is made of the notebook's own classes runs their code when it is looked at.
+            if known is None or known.is_open or known.everything or known.deps or known.reach or known.bad:
+                todo.add(name)
         if _ALL_OUT in todo:
             todo |= {n for n in records if n.startswith("Out[")}
         for record in records.values():
@@ -236,7 +257,8 @@ class Settled:
         # A group that had to be taken apart may be in pieces: what the walk saw together stays together here.
         for names in grouping.groups:
             trails = [grouping.trails[n] for n in names if n in grouping.trails]
-            made = self._record(names, trails, grouping, packed, group_ids, definitions, known, mentioned)
+            before = selection.read.get(names)
+            made = self._record(names, trails, grouping, packed, group_ids, definitions, known, mentioned, before)
             if made is not None:
                 records.update(dict.fromkeys(names, made))
         self.records = records
@@ -251,6 +273,7 @@ class Settled:
         definitions: Definitions,
         known: Mapping[int, int],
         mentioned: Mapping[int, int],
+        before: Record | None,
     ) -> Record | None:
         good = [n for n in names if n not in packed.bad]
         homes = {group_ids.get(n) for n in good}
@@ -270,7 +293,7 @@ class Settled:
             is_open=bool(trails) and not is_closed(trails, known, mentioned, self.transparent),
             is_called=any(issubclass(type(f), type) for trail in trails for f in trail.functions),
             mentions=_of_definitions(trails, definitions),
-            cost_s=packed.cost_s.get(names, 0.0)
+            cost_s=packed.cost_s.get(names, before.cost_s if before is not None else 0.0)
             + _S_PER_OBJECT * sum(len(f) for trail in trails for f in trail.frontiers),
         )
 

@@ -33,7 +33,7 @@ def note(engine: Engine, access: Access) -> None:
     if access.may_change is None:
         engine.reached = None
     elif engine.reached is not None:
-        engine.reached |= Touched(names=access.may_change)
+        engine.reached |= Touched(names=access.may_change - access.only_read, read=access.only_read)
 
 
 @contextmanager

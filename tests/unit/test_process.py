@@ -455,7 +455,7 @@ def test_unknown_component_is_reported() -> None:
 
 
 def test_capture_with_nothing_changed_is_cheap() -> None:
-    """Far below a millisecond, so that a tiny cell does not feel it (of processor time, with room for a slow machine)."""
+    """Far below a millisecond, so that a tiny cell does not feel it (with room for a slow machine)."""
     state = ProcessState()
     state.capture()
     times = []
