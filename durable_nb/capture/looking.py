@@ -112,16 +112,10 @@ class Look:
         live = self.head_names
         return first.group_id if all(n in live and live[n].group_id == first.group_id for n in group) else None
 
-    @property
-    def group_ids(self) -> dict[str, GroupId]:
-        """The group that each name is in after this look."""
-        ids = {name: variable.group_id for name, variable in self.head_names.items()}
-        for name, variable in self.variables.items():
-            if variable is None:
-                ids.pop(name, None)
-            else:
-                ids[name] = variable.group_id
-        return ids
+    def home(self, name: str) -> GroupId | None:
+        """Return the group that a name is in after this look."""
+        variable = self.variables[name] if name in self.variables else self.head_names.get(name)
+        return None if variable is None else variable.group_id
 
     def known(self, group: tuple[str, ...], dumped: Dumped) -> bool:
         """Tell whether a group is the head's, as it was looked at last or came back from the store."""

@@ -45,6 +45,7 @@ _PROCESS_OBJECTS = (
     *(("sys", name) for name in ("path", "argv", "modules", "stdout", "stderr", "stdin", "meta_path", "path_hooks")),
     ("os", "environ"),
 )
+_SPECIAL = frozenset({"In", "Out", "exit", "quit", "get_ipython"})
 _HISTORY = re.compile(r"_i?\d+")
 _LAST = frozenset({"_", "__", "___"})
 _OUT = re.compile(r"Out\[(\d+)\]")
@@ -87,7 +88,12 @@ class NamespaceCapture:
         chosen = {
             name: value
             for name, value in list(self._namespace.items())
-            if type(name) is str and not self._is_shells(name, value, hidden, shown)
+            if type(name) is str
+            # Most names are plain ones, and nothing more has to be asked about them.
+            and (
+                (name not in hidden and name[:1] != "_" and name not in _SPECIAL)
+                or not self._is_shells(name, value, hidden, shown)
+            )
         }
         return {**chosen, **out, **self._elsewhere.names(chosen.values())}
 
@@ -134,7 +140,7 @@ class NamespaceCapture:
         """
         everything = self.names()
         stored = head.names if head is not None else {}
-        unwanted = {n for n in everything if not _wanted(n, include, exclude)}
+        unwanted = {n for n in everything if not _wanted(n, include, exclude)} if include or exclude else set()
         left = self._left_out.intersection(everything).difference(written)
         left |= {n for n in unwanted if n not in stored or n in written}
         captured = self._look(head, checkpoint_id, made_by, everything, left, touched)
@@ -172,7 +178,7 @@ class NamespaceCapture:
         self._codec.release()
         ours = [everything.values(), names.values(), rest.values(), selection.names.values()]
         known = held_by([*ours, packed.exporters(), *self._shells_references(everything)])
-        self._settled.note(selection, grouping, packed, look.group_ids, definitions, known)
+        self._settled.note(selection, grouping, packed, look.home, definitions, known)
         broken = [
             Unsaved(name=f"durable_nb.reducers[{library}]", path="", type="plug-in", reason=reason)
             for library, reason in troubles(sys.modules).items()

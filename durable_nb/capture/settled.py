@@ -8,14 +8,13 @@ finds a change that nothing explains, everything is looked at.
 from __future__ import annotations
 
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_rules import EVERYTHING_NAMES
 from durable_nb.capture.closed import is_closed, mentions_in
-from durable_nb.capture.cycles import cycles
 from durable_nb.capture.definitions import Definitions
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.packing import Bad, Packed
@@ -26,7 +25,7 @@ from durable_nb.model import GroupId, Variable
 __all__ = ["Selection", "Settled", "Touched"]
 
 GroupNames = tuple[str, ...]
-CHEAP_S = 0.001  # so much time per look goes into groups that nothing can have changed
+CHEAP_S = 0.0003  # so much time per look goes into groups that nothing can have changed
 _S_PER_OBJECT = 0.6e-6  # what the walk costs
 _ALL_OUT = "Out[*]"
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -53,8 +52,6 @@ class Record:
     """
 
     names: GroupNames
-    values: tuple[int, ...]
-    group_id: GroupId | None
     bad: Mapping[str, Bad]
     deps: Mapping[str, int]
     reach: frozenset[str]
@@ -75,7 +72,7 @@ class Selection:
     names: dict[str, Any]
     left_out: tuple[Record, ...] = ()
     read: Mapping[GroupNames, Record] = field(default_factory=dict)
-    audited: frozenset[GroupNames] = frozenset()
+    audited: Mapping[GroupNames, Record] = field(default_factory=dict)
     was_bad: frozenset[str] = frozenset()
 
     @property
@@ -105,18 +102,26 @@ class Selection:
 
 
 def _joins(grouping: Grouping, left_out: Iterable[Record]) -> bool:
-    """Do definitions that were looked at and such that were not refer to each other in a circle?"""
-    home = {name: group[0] for group in grouping.groups for name in group}
-    edges: dict[str, set[str]] = {}
-    for name, deps in grouping.deps.items():
-        edges.setdefault(home[name], set()).update(deps)
-    old: set[str] = set()
-    for record in left_out:
-        old.add(record.names[0])
-        home.update(dict.fromkeys(record.names, record.names[0]))
-        edges.setdefault(record.names[0], set()).update(record.deps)
-    graph = {name: {home[d] for d in deps if d in home} - {name} for name, deps in edges.items()}
-    return any(not old.isdisjoint(circle) and not old.issuperset(circle) for circle in cycles(graph))
+    """Do definitions that were looked at lead back to themselves through such that were not?"""
+    looked = {name: group for group in grouping.groups for name in group}
+    starts = [group for group in grouping.groups if any(grouping.deps.get(n) for n in group)]
+    others = {name: record for record in left_out if record.deps for name in record.names} if starts else {}
+    for start in starts:
+        todo = [(dep, False) for n in start for dep in grouping.deps.get(n, ())]
+        met: set[tuple[str, bool]] = set()
+        while todo:
+            name, outside = at = todo.pop()
+            if at in met:
+                continue
+            met.add(at)
+            group = looked.get(name)
+            if group is not None:
+                if outside and group == start:
+                    return True
+                todo += [(dep, outside) for n in group for dep in grouping.deps.get(n, ())]
+            elif name in others:
+                todo += [(dep, True) for dep in others[name].deps]
+    return False
 
 
 @dataclass(slots=True)
@@ -125,12 +130,22 @@ class Settled:
 
     records: dict[str, Record] = field(default_factory=dict)
     transparent: Transparent = field(default_factory=Transparent)
+    _seen: dict[str, tuple[int, GroupId | None]] = field(default_factory=dict)  # the id of the value, and its group
+    _outsiders: list[Record] = field(default_factory=list)  # open, or called by anybody
+    _dependent: list[Record] = field(default_factory=list)  # with references to definitions
     _facts: dict[types.CodeType, CodeFacts] = field(default_factory=dict)
     _turn: int = 0
 
     def clear(self) -> None:
         """Forget everything: the next look is at all names."""
-        self.records.clear()
+        self._keep({})
+        self._seen.clear()
+
+    def _keep(self, records: dict[str, Record]) -> None:
+        self.records = records
+        distinct = {id(record): record for record in records.values()}.values()
+        self._outsiders = [record for record in distinct if record.is_open or record.is_called]
+        self._dependent = [record for record in distinct if record.deps or record.mentions]
 
     # --- before a look --------------------------------------------------------------------------------------------
 
@@ -140,20 +155,16 @@ class Settled:
         """Choose what to look at among names that are no atomic values; `touched` None: everything."""
         if touched is None or not self.records:
             return self._all(names)
-        valid = {n: r for n, r in self.records.items() if n in names}
-        checked: dict[GroupNames, bool] = {}
-        for record in valid.values():
-            if record.names not in checked:
-                checked[record.names] = self._holds(record, names, head, definitions)
-        reached = self._closure(touched, valid)
+        reached = self._closure(touched)
         if reached is None:
             return self._all(names)
+        reached |= self._stale(names, head, definitions)
         chosen: dict[str, Any] = {}
         left_out: dict[GroupNames, Record] = {}
         read: dict[GroupNames, Record] = {}
         for name, value in names.items():
-            known = valid.get(name)
-            if known is None or not checked[known.names] or not reached.isdisjoint(known.names):
+            known = self.records.get(name)
+            if known is None or not reached.isdisjoint(known.names):
                 chosen[name] = value
             elif touched.read.isdisjoint(known.names):
                 left_out[known.names] = known
@@ -169,31 +180,29 @@ class Settled:
             names={n: v for n, v in names.items() if n in chosen} if audited else chosen,
             left_out=tuple(left_out.values()),
             read=read,
-            audited=frozenset(audited),
-            was_bad=frozenset(n for n in chosen if n in valid and n in valid[n].bad),
+            audited={group: self.records[group[0]] for group in audited},
+            was_bad=frozenset(n for n in chosen if n in self.records and n in self.records[n].bad),
         )
 
     def _all(self, names: Mapping[str, Any]) -> Selection:
         return Selection(names=dict(names))
 
-    @staticmethod
-    def _holds(
-        record: Record, names: Mapping[str, Any], head: Mapping[str, Variable], definitions: Definitions
-    ) -> bool:
-        """Are the names bound to what they were, in the group that the head has, with the same definitions?"""
-        for name, value in zip(record.names, record.values, strict=True):
-            if id(names.get(name)) != value:
-                return False
-            if name in record.bad:
-                continue
-            stored = head.get(name)
-            if stored is None or stored.group_id != record.group_id:
-                return False
-        return all(id(definitions.names.get(name)) == known for name, known in record.deps.items())
+    def _stale(self, names: Mapping[str, Any], head: Mapping[str, Variable], definitions: Definitions) -> set[str]:
+        """Return names that are bound to something else, or stored as something else, and what depends on these."""
+        seen, values = self._seen, definitions.names
+        home = {n: v.group_id for n, v in head.items()}
+        stale = {n for n, v in names.items() if seen.get(n) != (id(v), home.get(n))}
+        stale |= self.records.keys() - names.keys()
+        stale.update(
+            record.names[0]
+            for record in self._dependent
+            if any(id(values.get(name)) != known for name, known in record.deps.items())
+        )
+        return stale
 
-    def _closure(self, touched: Touched, records: Mapping[str, Record]) -> set[str] | None:
+    def _closure(self, touched: Touched) -> set[str] | None:
         """Return all names that may have been reached, None if that may be any."""
-        todo = set(touched.names)
+        records, todo = self.records, set(touched.names)
         for name in touched.read:
             known = records.get(name)
             # What is made of the notebook's own classes runs their code when it is looked at.
@@ -201,12 +210,12 @@ class Settled:
                 todo.add(name)
         if _ALL_OUT in todo:
             todo |= {n for n in records if n.startswith("Out[")}
-        for record in records.values():
+        for record in self._outsiders:
             if record.is_open:
                 todo.update(record.names)
-            elif record.is_called:
-                if record.everything:
-                    return None
+            elif record.everything:
+                return None
+            else:
                 todo |= record.reach
         reached: set[str] = set()
         while todo:
@@ -244,24 +253,33 @@ class Settled:
         selection: Selection,
         grouping: Grouping,
         packed: Packed,
-        group_ids: Mapping[str, GroupId],
+        home: Callable[[str], GroupId | None],
         definitions: Definitions,
         known: Mapping[int, int],
     ) -> None:
-        """Take note of what a look saw; `known` counts the references to values that are ours or the shell's."""
+        """Take note of what a look saw, which put each name into its `home`.
+
+        `known` counts the references to values that are ours or the shell's.
+        """
         records = {n: record for record in selection.left_out for n in record.names}
         mentioned = mentions_in(grouping.trails.values())
-        for record in selection.left_out:
-            for key, number in record.mentions.items():
-                mentioned[key] = mentioned.get(key, 0) + number
+        for record in self._dependent:
+            if record.names[0] in records:
+                for key, number in record.mentions.items():
+                    mentioned[key] = mentioned.get(key, 0) + number
         # A group that had to be taken apart may be in pieces: what the walk saw together stays together here.
         for names in grouping.groups:
-            trails = [grouping.trails[n] for n in names if n in grouping.trails]
-            before = selection.read.get(names)
-            made = self._record(names, trails, grouping, packed, group_ids, definitions, known, mentioned, before)
-            if made is not None:
-                records.update(dict.fromkeys(names, made))
-        self.records = records
+            before = selection.audited.get(names) if names in packed.known else None
+            if before is None:
+                trails = [grouping.trails[n] for n in names if n in grouping.trails]
+                before = self._record(
+                    names, trails, grouping, packed, home, definitions, known, mentioned, selection.read.get(names)
+                )
+            if before is not None:
+                records.update(dict.fromkeys(names, before))
+        self._keep(records)
+        looked = {n: (id(v), home(n)) for n, v in selection.names.items()}
+        self._seen = {**{n: self._seen[n] for record in selection.left_out for n in record.names}, **looked}
 
     def _record(
         self,
@@ -269,14 +287,14 @@ class Settled:
         trails: Sequence[Trail],
         grouping: Grouping,
         packed: Packed,
-        group_ids: Mapping[str, GroupId],
+        home: Callable[[str], GroupId | None],
         definitions: Definitions,
         known: Mapping[int, int],
         mentioned: Mapping[int, int],
         before: Record | None,
     ) -> Record | None:
         good = [n for n in names if n not in packed.bad]
-        homes = {group_ids.get(n) for n in good}
+        homes = {home(n) for n in good}
         if len(homes) > 1 or None in homes:
             return None  # stored in pieces: it is looked at every time
         values = definitions.names
@@ -284,8 +302,6 @@ class Settled:
         deps = frozenset[str]().union(*(grouping.deps.get(n, ()) for n in names))
         return Record(
             names=names,
-            values=tuple(id(values[n]) for n in names),
-            group_id=next(iter(homes), None),
             bad={n: packed.bad[n] for n in names if n in packed.bad},
             deps={n: id(values.get(n)) for n in deps},
             reach=reach,
