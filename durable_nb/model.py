@@ -55,11 +55,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BufferRef:
-    """Bytes in the store: the concatenation of `chunks`, each `chunk_bytes` long but the last; `size_bytes` in all."""
+    """Bytes in the store: the concatenation of `chunks`, each `chunk_bytes` long but the last; `size_bytes` in all.
+
+    The digests of chunks that were handed over to the writer are known when it has named them: reading them waits.
+    """
 
     size_bytes: int
     chunk_bytes: int
-    chunks: tuple[Digest, ...]
+    chunks: Sequence[Digest]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

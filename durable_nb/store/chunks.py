@@ -235,6 +235,14 @@ class ChunkStore:
                 writer.abandon()
             raise
 
+    def open_pack(self) -> PackWriter:
+        """Begin a new pack; hand it to `finish_pack`, or abandon it."""
+        return PackWriter(self._files)
+
+    def finish_pack(self, writer: PackWriter) -> None:
+        """Make a pack durable, and its chunks count as stored."""
+        self._finish(writer)
+
     def copy_records(self, entries: Iterable[Entry]) -> str:
         """Store verified records of other packs in one new pack, durably; return its name."""
         writer = PackWriter(self._files)

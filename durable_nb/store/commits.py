@@ -5,17 +5,19 @@ Called by `Workflow.commit` before the first byte is written. Nothing is durable
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from durable_nb.model import BufferRef, Delta, Digest, EventDraft, Group, GroupId, Json
+from durable_nb.model import BufferRef, Delta, Digest, Event, EventDraft, Group, GroupId, Json
+from durable_nb.ports import Files
 from durable_nb.store import inline
 from durable_nb.store.chunks import ChunkStore, Marks, digest_of
 from durable_nb.store.manifests import canonical, ref_to_json, sign
 from durable_nb.store.signing import SigningKey
+from durable_nb.store.temporary import write_durably
 
-__all__ = ["INLINE_BYTES", "MarkKey", "Plan", "Staged", "make_plan", "manifest_name", "stage"]
+__all__ = ["INLINE_BYTES", "Commits", "MarkKey", "Plan", "Staged", "make_plan", "manifest_name", "stage"]
 
 # What a commit stores in all, when it is so little that one append to the journal is the cheapest place for it.
 INLINE_BYTES = 64 * 1024
@@ -79,14 +81,15 @@ def make_plan(
     *,
     chunks: ChunkStore,
     key: SigningKey,
+    packed_bytes: int = 0,
 ) -> Plan:
-    """Decide what rides in the event and what goes into files."""
+    """Decide what rides in the event and what goes into files; `packed_bytes` are in a pack of this commit already."""
     encoded = canonical(body)
-    stored_bytes = len(encoded)
+    stored_bytes = len(encoded) + packed_bytes
     checkpoint: dict[str, Json] = {"id": body["checkpoint_id"], "parent": body["parent"]}
     manifest: tuple[str, bytes] | None = None
     to_pack: dict[Digest, memoryview] = {}
-    room = INLINE_BYTES - len(encoded) - sum(len(chunk) for chunk in new.values())
+    room = INLINE_BYTES - len(encoded) - sum(len(chunk) for chunk in new.values()) - packed_bytes
     if room >= 0:
         carried = {digest: inline.chunk_to_json(chunk) for digest, chunk in new.items()}
         checkpoint["inline"] = {"body": body, "chunks": carried}
@@ -117,6 +120,37 @@ def make_plan(
         also=also,
         stored_bytes=stored_bytes,
     )
+
+
+class Commits:
+    """The order in which a commit is made true; used by a workflow in the kernel, and by the writer."""
+
+    folder: str
+    _files: Files
+    _chunks: ChunkStore
+    _reached: Callable[[str], None]
+
+    def _make_true(self, plan: Plan) -> list[Event]:
+        """Write chunks, manifest, event, each durable before the next begins: the event is the only commit point."""
+        self._store_chunks(plan)
+        self._reached("after-pack")
+        self._store_manifest(plan)
+        self._reached("after-manifest")
+        self._reached("before-event")
+        events = self._store_events(plan)
+        self._reached("after-event")
+        return events
+
+    def _store_chunks(self, plan: Plan) -> None:
+        self._chunks.write_pack(plan.chunks.items())
+
+    def _store_manifest(self, plan: Plan) -> None:
+        if plan.manifest is not None:
+            name, content = plan.manifest
+            write_durably(self._files, f"{self.folder}/manifests/{name}", content)
+
+    def _store_events(self, plan: Plan) -> list[Event]:
+        raise NotImplementedError
 
 
 def manifest_name(checkpoint_id: str, digest: str) -> str:

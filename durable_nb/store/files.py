@@ -15,7 +15,7 @@ from pathlib import Path
 from durable_nb.errors import UsageError
 from durable_nb.ports import WritableFile
 
-__all__ = ["LocalFiles"]
+__all__ = ["LocalFiles", "LocalSpace"]
 
 _FOLDER_MODE = 0o700
 _FILE_MODE = 0o600
@@ -43,6 +43,10 @@ class LocalFiles:
     def append(self, path: str) -> WritableFile:
         """Open an existing file so that writes go behind its last byte."""
         return _LocalWritable(os.open(self._full(path), os.O_WRONLY | os.O_APPEND | _COMMON_FLAGS))
+
+    def space(self, path: str) -> LocalSpace:
+        """Open a file, made if need be, to be written at any place, again and again."""
+        return LocalSpace(os.open(self._full(path), os.O_WRONLY | os.O_CREAT | _COMMON_FLAGS, _FILE_MODE))
 
     def read(self, path: str, offset: int = 0, size_bytes: int | None = None) -> bytes:
         """Return the bytes from `offset`, fewer at the end."""
@@ -128,6 +132,26 @@ class _LocalWritable:
         """Cut to the first `size_bytes` bytes; later writes append there."""
         os.ftruncate(self._descriptor, size_bytes)
         os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def close(self) -> None:
+        """Release the handle; calling it twice is fine."""
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+class LocalSpace:
+    """A file that is written at any place and never synced: what is in it outlives the process, not the machine."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write_at(self, offset: int, data: bytes | memoryview) -> None:
+        """Write all of `data` from `offset` on; OSError with an unknown part of it written."""
+        view = memoryview(data).cast("B")
+        while view:
+            written = os.pwrite(self._descriptor, view[:_WRITE_BYTES], offset)
+            view, offset = view[written:], offset + written
 
     def close(self) -> None:
         """Release the handle; calling it twice is fine."""

@@ -11,6 +11,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from durable_nb.errors import RepositoryError, RepositoryNotFound, StaleEpoch, UsageError
 from durable_nb.model import SCHEMA_VERSION, Event, EventDraft, Json, Owner, Problem
@@ -21,13 +22,24 @@ from durable_nb.store.lease import Lease
 from durable_nb.store.process_identity import is_alive
 from durable_nb.store.signing import SigningKey
 
-__all__ = ["ROTATE_BYTES", "FileJournal", "journal_digests"]
+__all__ = ["ROTATE_BYTES", "FileJournal", "Lent", "journal_digests"]
 
 # A file above this size is continued in a new one.
 ROTATE_BYTES = 64 * 1024 * 1024
 # The name of the key stands near the start of a line.
 _PEEK_BYTES = 4096
 _KERNEL_ID = re.compile(r"[A-Za-z0-9_-]{1,80}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lent:
+    """Where a journal goes on: lent by the process that holds the lease to another one that holds it as well."""
+
+    owner: Owner
+    file: str  # empty: a new one is begun
+    number: int
+    size_bytes: int
+    head: Head
 
 
 def _accept_nothing(digest: str) -> bool:
@@ -69,11 +81,35 @@ class FileJournal:
         self._problems: list[Problem] = []
         self._head: Head | None = None
         self._file: WritableFile | None = None
+        self._name = ""
         self._number = 0
         self._size_bytes = 0
         # True while bytes behind `_size_bytes` may be in the file that no reader must ever find followed by others.
         self._dirty = False
         self._closed = False
+        self._lent = False
+        self._unsettled = False
+
+    @classmethod
+    def continued(
+        cls, files: Files, folder: str, lent: Lent, *, workflow_id: str, key: SigningKey, clock: Clock
+    ) -> FileJournal:
+        """Go on with a journal that was lent to this process, under the lease that both hold."""
+        lease = Lease(files, f"{folder.rpartition('/')[0]}/leases".lstrip("/"), lent.owner)
+        journal = cls(
+            files,
+            folder,
+            workflow_id=workflow_id,
+            key=key,
+            clock=clock,
+            lease=lease,
+            trust=False,
+            accepts=_accept_nothing,
+        )
+        journal._head, journal._number, journal._size_bytes = lent.head, lent.number, lent.size_bytes
+        if lent.file:
+            journal._file, journal._name = files.append(f"{folder}/{lent.file}"), lent.file
+        return journal
 
     @classmethod
     def open(
@@ -159,6 +195,7 @@ class FileJournal:
         with self._lock:
             lease = self._writable_lease()
             lease.check()
+            self._settle()
             head = self._head or self._find_head()
             data, events, after = self._encode(drafts, head, lease.owner)
             if not events:
@@ -179,6 +216,43 @@ class FileJournal:
                 self._clean_up()
                 raise
             return events
+
+    def lend(self) -> Lent:
+        """Leave the writing to another process until `take_back`; what was appended so far is durable."""
+        with self._lock:
+            lease = self._writable_lease()
+            lease.check()
+            if self._dirty:
+                self._clean_up()
+            head = self._head or self._find_head()
+            lent = Lent(
+                owner=lease.owner,
+                file=self._name if self._file is not None else "",
+                number=self._number,
+                size_bytes=self._size_bytes if self._file is not None else 0,
+                head=head,
+            )
+            self._lent = True
+            if self._file is not None:
+                self._abandon_file()
+            return lent
+
+    def share(self, other: Owner | None) -> None:
+        """Say beside the lease which process holds it as well; None: no other does any more."""
+        if self._lease is not None:
+            self._lease.share(other)
+
+    def take_back(self) -> None:
+        """Write here again, in a new file: the process that it was lent to has ended, or has promised to write no more.
+
+        What that process appended is durable when this returns, and counts.
+        """
+        with self._lock:
+            self._lent, self._unsettled = False, True
+            self._head = None
+            # The other process may have begun files of its own; a name is never used twice.
+            self._file, self._size_bytes, self._dirty = None, 0, False
+            self._settle()
 
     def close(self, *, release: bool = True) -> None:
         """Stop writing; with `release` give the lease back, else leave it to be taken over."""
@@ -205,6 +279,8 @@ class FileJournal:
                 "This notebook's history is open for reading only; nothing was recorded.",
                 hint="Load the extension again to write.",
             )
+        if self._lent:
+            raise RepositoryError("The writer of this kernel records at present; nothing was recorded here.")
         if os.getpid() != self._pid:
             raise StaleEpoch(
                 "A forked child of the kernel tried to record something; only the kernel itself does. "
@@ -223,6 +299,11 @@ class FileJournal:
         ):
             # It may be damage as well; only reading it all can tell.
             self._find_head()
+
+    def _settle(self) -> None:
+        if self._unsettled:
+            self._settle_predecessor()
+            self._unsettled = False
 
     def _settle_predecessor(self) -> None:
         """Make durable what the last writer left: it may have died between a write and its sync, and we build on it."""
@@ -288,8 +369,9 @@ class FileJournal:
             suffix = f".{number}" if number else ""
             # A number is never used twice: what an earlier, failed attempt left under it stays behind.
             self._number += 1
+            name = f"{owner.epoch:06d}-{owner.kernel_id}{suffix}.ndjson"
             try:
-                file = self._files.create(f"{self._folder}/{owner.epoch:06d}-{owner.kernel_id}{suffix}.ndjson")
+                file = self._files.create(f"{self._folder}/{name}")
             except FileExistsError:
                 continue
             try:
@@ -297,7 +379,7 @@ class FileJournal:
             except OSError:
                 file.close()
                 raise
-            self._file, self._size_bytes = file, 0
+            self._file, self._name, self._size_bytes = file, name, 0
         return self._file
 
     def _clean_up(self) -> None:

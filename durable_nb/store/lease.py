@@ -17,19 +17,33 @@ from durable_nb.ports import Clock, Files
 from durable_nb.store.process_identity import is_alive
 from durable_nb.store.signing import canonical_json
 
-__all__ = ["GRACE_S", "Lease", "current_owner"]
+__all__ = ["GRACE_S", "Lease", "current_owner", "holders"]
 
 # A kernel on another host cannot be asked whether it lives. It is respected for so long after its last sign of life.
 GRACE_S = 60.0
 _CLAIM = ".json"
 _RELEASED = ".released"
 _BEAT = ".beat"
+# A process that holds the lease together with the one that claimed it: the kernel's writer.
+_WRITER = ".writer"
 
 
 def current_owner(files: Files, folder: str) -> Owner | None:
     """Return who holds the lease in this folder (alive or not), None if it was given back or never taken."""
     epoch, released = _newest(files, folder)
     return None if epoch == 0 or released else _read_claim(files, folder, epoch)
+
+
+def holders(files: Files, folder: str) -> list[Owner]:
+    """Return the processes that hold the lease in this folder together, alive or not; none if it was given back.
+
+    The first one claimed it. It is free for the next when none of them runs any more.
+    """
+    epoch, released = _newest(files, folder)
+    if epoch == 0 or released:
+        return []
+    found = (_read_claim(files, folder, epoch), _read_claim(files, folder, epoch, _WRITER))
+    return [owner for owner in found if owner is not None]
 
 
 class Lease:
@@ -60,10 +74,10 @@ class Lease:
         files.make_folder(folder)
         epoch, released = _newest(files, folder)
         if epoch and not released and not take_over:
-            holder = _read_claim(files, folder, epoch)
-            if holder is not None:
-                beat_us = _read_beat(files, folder, epoch)
-                _refuse_if_held(holder, owner, clock.now_us(), lambda: max(last_sign(), beat_us), alive)
+            beat_us = _read_beat(files, folder, epoch)
+            for number, holder in enumerate(holders(files, folder)):
+                signs = lambda: max(last_sign(), beat_us)  # noqa: E731  (it is asked rarely, and costs reading)
+                _refuse_if_held(holder, owner, clock.now_us(), signs, alive, draining=number > 0)
         now_us = clock.now_us()
         claimed = replace(owner, epoch=max(epoch + 1, min_epoch), since=now_us)
         lease = cls(files, folder, claimed)
@@ -124,6 +138,26 @@ class Lease:
         # No sync: if a power cut takes the mark away, the process that held the lease is gone as well.
         self._files.create(_path(self._folder, self.owner.epoch, _RELEASED)).close()
 
+    def share(self, other: Owner | None) -> None:
+        """Say which process holds the lease together with the one that claimed it; None: no other does any more.
+
+        Not synced: if a power cut takes the note away, the processes that it names are gone as well.
+        """
+        path, fresh = _path(self._folder, self.owner.epoch, _WRITER), _path(self._folder, self.owner.epoch, ".writing")
+        for stale in (fresh, *([path] if other is None else [])):
+            try:
+                self._files.remove(stale)
+            except FileNotFoundError:
+                continue  # there was none
+        if other is None:
+            return
+        file = self._files.create(fresh)
+        try:
+            file.write(canonical_json(asdict(other)) + b"\n")
+        finally:
+            file.close()
+        self._files.rename(fresh, path)
+
     def _claim(self) -> None:
         file = self._files.create(_path(self._folder, self.owner.epoch, _CLAIM))
         try:
@@ -148,12 +182,20 @@ class Lease:
 
 
 def _refuse_if_held(
-    holder: Owner, owner: Owner, now_us: int, last_sign: Callable[[], int], alive: Callable[[Owner], bool | None]
+    holder: Owner,
+    owner: Owner,
+    now_us: int,
+    last_sign: Callable[[], int],
+    alive: Callable[[Owner], bool | None],
+    *,
+    draining: bool = False,
 ) -> None:
     if (holder.kernel_id, holder.pid, holder.process_start) == (owner.kernel_id, owner.pid, owner.process_start):
         # The same kernel loads the extension again without having let go; it is not its own rival.
         return
     state = alive(holder)
+    if state is True and draining:
+        raise _held(holder, "ended, and its writer is still saving what it was handed", draining=True)
     if state is True:
         raise _held(holder, "is still running")
     if state is None:
@@ -162,7 +204,7 @@ def _refuse_if_held(
             raise _held(holder, "runs on another host and wrote less than a minute ago")
 
 
-def _held(holder: Owner, why: str) -> LeaseHeld:
+def _held(holder: Owner, why: str, *, draining: bool = False) -> LeaseHeld:
     since = datetime.fromtimestamp(holder.since / 1_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     return LeaseHeld(
         f"Another kernel writes to this notebook's history: process {holder.pid} on {holder.host}, since {since} "
@@ -173,6 +215,7 @@ def _held(holder: Owner, why: str) -> LeaseHeld:
         since=holder.since,
         kernel_id=holder.kernel_id,
         epoch=holder.epoch,
+        draining=draining,
     )
 
 
@@ -200,10 +243,10 @@ def _read_beat(files: Files, folder: str, epoch: int) -> int:
         return 0
 
 
-def _read_claim(files: Files, folder: str, epoch: int) -> Owner | None:
+def _read_claim(files: Files, folder: str, epoch: int, ending: str = _CLAIM) -> Owner | None:
     """Return the owner of an epoch; None if its claim was never completed, so that nobody writes under it."""
     try:
-        return Owner(**json.loads(files.read(_path(folder, epoch, _CLAIM))))
+        return Owner(**json.loads(files.read(_path(folder, epoch, ending))))
     except (FileNotFoundError, ValueError, TypeError):
         # The claimer died between creating and writing the file, or is about to find out that it was overtaken.
         return None

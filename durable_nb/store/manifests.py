@@ -26,6 +26,7 @@ from durable_nb.model import (
     Variable,
 )
 from durable_nb.store.chunks import damaged, digest_of
+from durable_nb.store.pending import names_now
 from durable_nb.store.signing import SigningKey, canonical_json
 
 __all__ = [
@@ -70,8 +71,8 @@ def _check(value: Json) -> None:
 
 
 def ref_to_json(ref: BufferRef) -> dict[str, Json]:
-    """Encode a buffer reference."""
-    return {"size_bytes": ref.size_bytes, "chunk_bytes": ref.chunk_bytes, "chunks": list(ref.chunks)}
+    """Encode a buffer reference; chunks that have no name yet are in it as places (`store.pending`)."""
+    return {"size_bytes": ref.size_bytes, "chunk_bytes": ref.chunk_bytes, "chunks": list(names_now(ref.chunks))}
 
 
 def ref_from_json(data: Mapping[str, Json]) -> BufferRef:

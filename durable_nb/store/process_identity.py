@@ -13,7 +13,7 @@ from pathlib import Path
 from durable_nb.model import Owner
 from durable_nb.ports import Clock
 
-__all__ = ["is_alive", "this_process"]
+__all__ = ["is_alive", "process_of", "this_process"]
 
 # States of /proc/PID/stat in which a process runs no more: a zombie waits for its parent, X is on its way out.
 _DEAD_STATES = frozenset("ZXx")
@@ -21,7 +21,11 @@ _DEAD_STATES = frozenset("ZXx")
 
 def this_process(kernel_id: str, clock: Clock) -> Owner:
     """Describe the calling process as the owner of a lease; the lease gives it its epoch."""
-    pid = os.getpid()
+    return process_of(os.getpid(), kernel_id, clock)
+
+
+def process_of(pid: int, kernel_id: str, clock: Clock) -> Owner:
+    """Describe a process of this machine as an owner of a lease."""
     return Owner(
         kernel_id=kernel_id,
         pid=pid,

@@ -19,7 +19,7 @@ from durable_nb.store.chunks import PACKS, ChunkStore
 from durable_nb.store.explain import writing
 from durable_nb.store.gc import collect
 from durable_nb.store.journal import FileJournal
-from durable_nb.store.lease import Lease, current_owner
+from durable_nb.store.lease import Lease, current_owner, holders
 from durable_nb.store.manifests import canonical
 from durable_nb.store.process_identity import is_alive, this_process
 from durable_nb.store.signing import SigningKey
@@ -253,10 +253,11 @@ class Repository:
             lease.release()
 
     def _refuse_other_writer(self, folder: str, owner: Owner) -> None:
-        holder = current_owner(self.files, f"{folder}/leases")
-        if holder is None or any(w.folder == folder for w in self._open.values()):
+        if any(w.folder == folder for w in self._open.values()):
             return
-        if is_alive(holder) is not False and not _same_process(holder, owner):
+        for holder in holders(self.files, f"{folder}/leases"):
+            if is_alive(holder) is False or _same_process(holder, owner):
+                continue
             raise LeaseHeld(
                 f"Another kernel (process {holder.pid} on {holder.host}) is writing in this folder, so nothing was "
                 "changed; everything is safe.",

@@ -75,6 +75,10 @@ class SigningKey:
         """Return HMAC-SHA256 of `data` in hex."""
         return hmac.digest(self._secret, data, "sha256").hex()
 
+    def reveal(self) -> str:
+        """Return the secret in hex, for a process of this user that signs as well; never for a file or a log."""
+        return self._secret.hex()
+
     def verify(self, data: bytes | memoryview, signature: str) -> bool:
         """Say whether `signature` is what `sign` returns for `data`."""
         return hmac.compare_digest(self.sign(data).encode(), signature.encode("utf-8", "replace"))

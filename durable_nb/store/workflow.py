@@ -23,7 +23,6 @@ from durable_nb.model import (
     Event,
     EventDraft,
     Group,
-    GroupId,
     Json,
     Manifest,
     Problem,
@@ -31,7 +30,7 @@ from durable_nb.model import (
 from durable_nb.ports import Files
 from durable_nb.store import endings, inline
 from durable_nb.store.chunks import ChunkStore, Marks, damaged, digest_of, missing
-from durable_nb.store.commits import Plan, make_plan, manifest_name, stage
+from durable_nb.store.commits import MarkKey, Plan, make_plan, manifest_name, stage
 from durable_nb.store.explain import not_saved, reading, writing
 from durable_nb.store.manifests import (
     KEYFRAME_EVERY,
@@ -43,6 +42,7 @@ from durable_nb.store.manifests import (
     ref_from_json,
     sign,
 )
+from durable_nb.store.saving import Saving
 from durable_nb.store.signing import SigningKey
 from durable_nb.store.temporary import write_durably
 
@@ -74,7 +74,7 @@ class Location:
     digest: str = ""
 
 
-class Workflow:
+class Workflow(Saving):
     """The checkpoints and events of one workflow; writes only under the lease of its journal."""
 
     def __init__(
@@ -107,7 +107,8 @@ class Workflow:
         self._inline: dict[Digest, Event] = {}
         self._resolved: OrderedDict[CheckpointId, tuple[Manifest, int]] = OrderedDict()
         self._highest = 0
-        self._marks: dict[tuple[GroupId, int], Marks] = {}
+        self._marks: dict[MarkKey, Marks] = {}
+        self._begin_saving()
         for event in journal.read():
             self._note(event)
 
@@ -179,7 +180,8 @@ class Workflow:
 
     def next_checkpoint_id(self) -> CheckpointId:
         """Return the id for the next commit: c1, c2, …; ids of deleted checkpoints are not used again."""
-        return CheckpointId(f"c{self._highest + 1}")
+        handed = (int(checkpoint_id[1:]) for checkpoint_id in self._handed)
+        return CheckpointId(f"c{max(self._highest, *handed) + 1}" if self._handed else f"c{self._highest + 1}")
 
     def manifest(self, checkpoint_id: CheckpointId) -> Manifest:
         """Return the whole manifest of a checkpoint, reading at most one keyframe and the deltas since."""
@@ -187,6 +189,8 @@ class Workflow:
             return self._known(checkpoint_id)[0]
 
     def _known(self, checkpoint_id: CheckpointId) -> tuple[Manifest, int]:
+        if checkpoint_id in self._handed:
+            return self._handed[checkpoint_id]
         if checkpoint_id in self._deleted or checkpoint_id not in self._locations:
             state = "was deleted" if checkpoint_id in self._deleted else "does not exist"
             raise RepositoryNotFound(
@@ -275,6 +279,10 @@ class Workflow:
         with writing("Recording in this notebook's history"):
             return self._append(drafts)
 
+    def _must_be_next(self, delta: Delta) -> None:
+        if delta.checkpoint_id != self.next_checkpoint_id():
+            raise ValueError(f"the next checkpoint is {self.next_checkpoint_id()}, not {delta.checkpoint_id}")
+
     def commit(
         self,
         draft: EventDraft,
@@ -288,8 +296,8 @@ class Workflow:
         CheckpointError when the disk refuses: the repository is as it was. ValueError when the delta is not whole.
         """
         self._must_write()
-        if delta.checkpoint_id != self.next_checkpoint_id():
-            raise ValueError(f"the next checkpoint is {self.next_checkpoint_id()}, not {delta.checkpoint_id}")
+        self.drain()
+        self._must_be_next(delta)
         try:
             parent, depth = (None, -1) if delta.parent is None else self._known(delta.parent)
             staged = stage(delta, self._chunks, self._marks, self._inline.keys())
@@ -301,8 +309,6 @@ class Workflow:
             events = self._make_true(plan)
         except OSError as error:
             raise not_saved(error) from error
-        for event in events:
-            self._note(event)
         self._remember(manifest, body["depth"])
         kept = {gid for gid in manifest.groups if gid not in staged.groups}
         self._marks = {at: mark for at, mark in self._marks.items() if at[0] in kept} | staged.marks
@@ -338,32 +344,14 @@ class Workflow:
             raise not_saved(error) from error
 
     def close(self, *, release: bool = True) -> None:
-        """Stop writing; with `release` give the lease back."""
+        """Wait for what is in flight, and stop writing; with `release` give the lease back."""
         self._closed(self)
         with writing("Giving the lease of this notebook back"):
+            self.stop_writer()
             self._journal.close(release=release)
 
-    def _make_true(self, plan: Plan) -> list[Event]:
-        """Write chunks, manifest, event, each durable before the next begins: the event is the only commit point."""
-        self._store_chunks(plan)
-        self._reached("after-pack")
-        self._store_manifest(plan)
-        self._reached("after-manifest")
-        self._reached("before-event")
-        events = self._store_events(plan)
-        self._reached("after-event")
-        return events
-
-    def _store_chunks(self, plan: Plan) -> None:
-        self._chunks.write_pack(plan.chunks.items())
-
-    def _store_manifest(self, plan: Plan) -> None:
-        if plan.manifest is not None:
-            name, content = plan.manifest
-            write_durably(self._files, f"{self.folder}/manifests/{name}", content)
-
     def _store_events(self, plan: Plan) -> list[Event]:
-        return self._journal.append([plan.draft, *plan.also])
+        return self._append([plan.draft, *plan.also])
 
     def _write_keyframe(self, manifest: Manifest) -> dict[str, Json]:
         encoded = canonical(keyframe_body(manifest, self.workflow_id))
@@ -372,6 +360,8 @@ class Workflow:
         return {"manifest": name, "digest": digest_of(encoded), "size_bytes": len(encoded)}
 
     def _append(self, drafts: Sequence[EventDraft]) -> list[Event]:
+        if (events := self._append_behind(drafts)) is not None:
+            return events
         events = self._journal.append(drafts)
         for event in events:
             self._note(event)
