@@ -315,7 +315,8 @@ def _record(state: State, event: Event, attempt: Attempt) -> None:
         event_id=event.event_id,
         seq=event.seq,
         run_id=event.run_id,
-        kernel_id=event.kernel_id,
+        # A commit that one kernel handed over may have been finished by the next.
+        kernel_id=event.metadata.get("handed_over_by", {}).get("kernel_id", event.kernel_id),
         activity_id=attempt.activity_id,
         name=attempt.name,
         cell_id=attempt.cell_id,

@@ -1,6 +1,5 @@
 """The records of the hand-over log: one per commit, with everything that it takes to make it, whoever does.
 
-Written by `Behind` in the kernel, read by the writer and, when both are gone, by the next kernel. The log and the arena
 Written by `Behind` in the kernel, read by the writer and, when both are gone, by the next kernel. Log and arena are
 never synced: what is in them outlives every process and not the machine. FORMAT.md, section 5.7, describes them. A
 record is carried out only if the user's key proves it, and the bytes in the arena with it.

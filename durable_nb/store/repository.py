@@ -20,6 +20,7 @@ from durable_nb.store.explain import writing
 from durable_nb.store.gc import collect
 from durable_nb.store.journal import FileJournal
 from durable_nb.store.lease import Lease, current_owner, holders
+from durable_nb.store.left_over import finish
 from durable_nb.store.manifests import canonical
 from durable_nb.store.process_identity import is_alive, this_process
 from durable_nb.store.signing import SigningKey
@@ -136,6 +137,14 @@ class Repository:
         try:
             self._refuse_during_gc(owner)
             self.chunks.refresh(durable=True)
+            workflow.left_over = finish(
+                workflow,
+                files=self.files,
+                chunks=self.chunks,
+                key=self.key,
+                boot_id=owner.boot_id,
+                reached=lambda point: self.reached(point),
+            )
         except BaseException:
             workflow.close()
             raise

@@ -20,6 +20,7 @@ from durable_nb.store.commits import Commits, MarkKey
 from durable_nb.store.files import LocalFiles
 from durable_nb.store.handover import places_named_by
 from durable_nb.store.journal import FileJournal
+from durable_nb.store.left_over import LeftOver
 from durable_nb.store.pending import Ticket
 from durable_nb.store.preparing import Prepared, prepare
 from durable_nb.store.signing import SigningKey
@@ -56,7 +57,8 @@ class Saving(Commits):
     def _begin_saving(self) -> None:
         self._behind, self._setback = None, None
         self._handed, self._news = {}, []
-        self.no_writer = ""
+        self.no_writer = ""  # why there is no process that saves in the background, where one was asked for
+        self.left_over = LeftOver()  # what the last kernel had handed over, and nobody had finished
 
     # What the workflow gives.
 
@@ -147,11 +149,15 @@ class Saving(Commits):
         attachments: Mapping[str, bytes] | None = None,
         also: Sequence[EventDraft] = (),
     ) -> Prepared | None:
-        """Draw up a commit to be handed over; None if it is to be made in this process, because there is no writer."""
-        if not self.can_hand_over():
+        """Draw up a commit to be handed over; None if it is to be made in this process.
+
+        CheckpointError when it builds on one that the writer could not store.
+        """
+        here = not self.can_hand_over()
+        self._must_be_next(delta)
+        if here:
             return None
         assert self._behind is not None
-        self._must_be_next(delta)
         parent, depth = (None, -1) if delta.parent is None else self._known(delta.parent)
         prepared = prepare(
             self._behind.ticket(delta.checkpoint_id, draft),
@@ -172,13 +178,13 @@ class Saving(Commits):
         """Whether a commit can be handed over now; CheckpointError if it builds on one that has failed meanwhile."""
         self._check()
         if self._behind is None:
-            raise self._overtaken(prepared)
+            raise self._overtaken(prepared.ticket.checkpoint_id)
         return self._behind.has_room(prepared)
 
     def hand_over(self, prepared: Prepared) -> Manifest | None:
         """Hand a commit over and return what is the head from now on; None if the disk refuses to take it this way."""
         if self._behind is None or self._behind.failure is not None:
-            raise self._overtaken(prepared)
+            raise self._overtaken(prepared.ticket.checkpoint_id)
         try:
             self._behind.hand_over(prepared)
         except OSError:
@@ -189,9 +195,9 @@ class Saving(Commits):
         self._marks = {at: mark for at, mark in self._marks.items() if at[0] in kept} | dict(prepared.marks)
         return manifest
 
-    def _overtaken(self, prepared: Prepared) -> CheckpointError:
+    def _overtaken(self, checkpoint_id: CheckpointId) -> CheckpointError:
         return CheckpointError(
-            f"Checkpoint {prepared.ticket.checkpoint_id} was not saved, because saving in the background has failed. "
+            f"Checkpoint {checkpoint_id} was not saved, because saving in the background has failed. "
             "Your variables are untouched in memory.",
             hint="The next durable cell stores them again.",
         )

@@ -233,6 +233,10 @@ class Workflow(Saving):
             raise missing(f"manifest {at.manifest}") from error
         return open_signed(at.manifest, content, digest=at.digest, key=self._key, trusts=self._trusts)
 
+    def is_there(self, checkpoint_id: CheckpointId) -> bool:
+        """Whether an event has made this checkpoint, deleted since or not."""
+        return checkpoint_id in self._locations
+
     def location(self, checkpoint_id: CheckpointId) -> Location:
         """Return where a checkpoint's body is stored."""
         return self._locations[checkpoint_id]
@@ -281,6 +285,8 @@ class Workflow(Saving):
 
     def _must_be_next(self, delta: Delta) -> None:
         if delta.checkpoint_id != self.next_checkpoint_id():
+            if self._setback is not None:
+                raise self._overtaken(delta.checkpoint_id)
             raise ValueError(f"the next checkpoint is {self.next_checkpoint_id()}, not {delta.checkpoint_id}")
 
     def commit(
