@@ -6,6 +6,7 @@ Precedence: cell option > environment > default. Called by the composition roots
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
@@ -18,7 +19,10 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "on_restart": ("fresh", "continue"),
     "unknown_inputs": ("skip", "run"),
     "restore": ("auto", "ask", "off"),
+    "durability": ("sync", "async"),
 }
+_SIZE = re.compile(r"(\d{1,15})\s*(B|KiB|MiB|GiB)?")
+_UNITS = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 _PREFIX = "DURABLE_NB_"
 
 
@@ -31,6 +35,8 @@ class Settings:
     unknown_inputs: whether a finished cell whose inputs cannot all be seen is skipped or run.
     restore: whether the namespace comes back by itself after a lost kernel (auto), is offered (ask) or left (off).
     dir: folder of the data, default `.durable` beside the notebook. key_file: the signing key. workflow: its id.
+    durability: whether a cell is committed before its reply (sync) or handed to a process that commits it (async).
+    inflight: how much may be handed over and not yet on disk, such as 512MiB; the next cell waits beyond that.
     env: names of environment variables, separated by commas, that are stored with their values.
     """
 
@@ -42,6 +48,15 @@ class Settings:
     key_file: str = ""
     workflow: str = ""
     env: str = ""
+    durability: str = "sync"
+    inflight: str = "512MiB"
+
+    @property
+    def budget_bytes(self) -> int:
+        """The size that `inflight` says."""
+        found = _SIZE.fullmatch(self.inflight)
+        assert found is not None  # checked when it was read
+        return int(found[1]) * _UNITS[found[2]]
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
@@ -56,6 +71,8 @@ class Settings:
                 continue
             if name in _CHOICES and value not in _CHOICES[name]:
                 raise UsageError(_wrong(variable, value, _CHOICES[name]))
+            if name == "inflight" and not _SIZE.fullmatch(value):
+                raise UsageError(f"{variable}={value} is not a size.", hint="Write it as 512MiB or 2GiB.")
             found[name] = value
         return cls(**found)
 

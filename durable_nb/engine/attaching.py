@@ -80,10 +80,13 @@ def _close_last(
     cause = ""
     lost = None
     drafts = []
+    seen = engine.workflow.take_loss(last.kernel_id)
     if not last.ended:
-        cause = _cause(last, identity)
+        cause = _cause(last, {**identity, **seen})
         drafts.append(
-            engine.draft("KernelLost", {"kernel_id": last.kernel_id, "cause": cause, "last_seen": last.last_seen})
+            engine.draft(
+                "KernelLost", {"kernel_id": last.kernel_id, "cause": cause, "last_seen": last.last_seen, **seen}
+            )
         )
     newest = max((a.seq for a in engine.state.attempts), default=0)
     for attempt in engine.state.open_attempts.values():
@@ -105,7 +108,10 @@ def _close_last(
 
 
 def _cause(last: KernelLife, identity: Mapping[str, Json]) -> str:
-    """Return what is known of why a kernel that recorded no end is gone."""
+    """Return what is known of why a kernel that recorded no end is gone.
+
+    How often the system ran out of memory is in `identity`: as of now, or as of when the kernel's writer saw the end.
+    """
     then = last.process
     if then.get("host") != identity.get("host"):
         return f"its machine {then.get('host')} is not this one"

@@ -55,7 +55,7 @@ class CellOptions:
     skip_if: str = ""
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    durability: str = "sync"
+    durability: str = ""  # empty: as it is set for all cells
     on_unserializable: str = "report"
 
     def to_json(self) -> dict[str, Json]:

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING
 
 from durable_nb.capture.access import code_hash
 from durable_nb.engine.effects import BodyOutcome, CellRequest
-from durable_nb.model import Delta, Json, Manifest, Unsaved
+from durable_nb.model import Delta, EventDraft, Json, Manifest, Unsaved
 
 if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
 
-__all__ = ["activity_id_of", "commit_payload", "outputs_json", "traceback_text", "unsaved_differs", "unsaved_json"]
+__all__ = [
+    "activity_id_of",
+    "commit_payload",
+    "outputs_json",
+    "skipped_drafts",
+    "traceback_text",
+    "unsaved_differs",
+    "unsaved_json",
+]
 
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -52,6 +60,19 @@ def commit_payload(
     if engine.sources:
         payload["sources"] = dict(engine.sources)
     return payload
+
+
+def skipped_drafts(engine: Engine, draft: EventDraft, delta: Delta) -> list[EventDraft]:
+    """Return an event for each thing that a commit is the first not to hold."""
+    return [
+        engine.draft(
+            "ObjectSkipped",
+            {"name": u.name, "path": u.path, "type": u.type, "reason": u.reason},
+            activity_id=draft.activity_id,
+        )
+        for u in delta.unsaved
+        if u.name in draft.payload.get("unsaved_new", ())
+    ]
 
 
 def traceback_text(outcome: BodyOutcome) -> str:

@@ -16,7 +16,7 @@ from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
 from durable_nb.capture.settled import Touched
 from durable_nb.config import Settings
-from durable_nb.engine import decisions, inputs, missing, processes, reached, refusing, restoring, versions
+from durable_nb.engine import decisions, inputs, missing, processes, reached, refusing, restoring, saving, versions
 from durable_nb.engine.effects import (
     BodyOutcome,
     CellRequest,
@@ -36,19 +36,16 @@ from durable_nb.engine.effects import (
 from durable_nb.engine.file_places import left_by
 from durable_nb.engine.flows import activity, plain
 from durable_nb.engine.interrupts import uninterrupted
-from durable_nb.engine.payloads import activity_id_of, commit_payload, outputs_json, unsaved_differs
+from durable_nb.engine.payloads import activity_id_of, commit_payload, outputs_json, skipped_drafts, unsaved_differs
 from durable_nb.engine.replay import Replay
 from durable_nb.engine.reusing import reuse
 from durable_nb.errors import (
     CaptureError,
-    CheckpointError,
     DurableError,
-    RepositoryError,
-    RepositoryNotFound,
     UsageError,
 )
 from durable_nb.history import State
-from durable_nb.model import CheckpointId, Committed, Delta, Event, EventDraft, Json, Manifest, Unsaved
+from durable_nb.model import CheckpointId, Delta, Event, EventDraft, Json, Manifest, Unsaved
 from durable_nb.ports import Clock, Observer, Shell
 from durable_nb.resources import cpu_s, rss_bytes
 from durable_nb.store.repository import Workflow
@@ -93,6 +90,8 @@ class Engine:
     watch: inputs.Watch | None = None
     trouble: str = ""
     last_decision: Decision | None = None
+    durability: str = "sync"  # of the cell that runs
+    in_flight: list[saving.InFlight] = field(default_factory=list)
     missing: tuple[Unsaved, ...] = ()
     reached: Touched | None = None  # what may have been reached since the last look; None: anything
     missed: tuple[str, ...] = ()  # what the last look found changed although nothing that ran leads to it
@@ -109,6 +108,10 @@ class Engine:
         if not self.writable:
             yield Execute()
             return
+        self.durability = request.options.durability or self.settings.durability
+        if self.durability == "async":
+            saving.start(self)
+        saving.take_in(self)
         flow = activity(request) if request.durable else plain(request)
         if not request.durable:
             reached.reaches(self, request)
@@ -160,62 +163,48 @@ class Engine:
         except UsageError:
             raise
         except (DurableError, OSError) as error:
-            self._degrade(what, error)
+            saving.degrade(self, what, error)
         except Exception as error:  # a defect of ours must not cost the user their cell; it is told, not hidden
-            self._degrade(what, error)
+            saving.degrade(self, what, error)
         return None
-
-    def _degrade(self, what: str, error: BaseException) -> None:
-        cause = error.__cause__ if isinstance(error, (CheckpointError, RepositoryError)) and error.__cause__ else error
-        detail = str(cause) if isinstance(cause, (OSError, DurableError)) else f"{type(cause).__name__}: {cause}"
-        self.trouble = f"could not {what}: {detail}".rstrip(".")
-        if isinstance(cause, RepositoryNotFound):  # what was stored is not there, and the error says what to do
-            self.shell.say(f"durable_nb {self.trouble}.")
-            return
-        safe = f"checkpoint {self.head.checkpoint_id} is intact" if self.head else "nothing was saved before"
-        self.shell.say(
-            f"durable_nb {self.trouble}. Your variables are in memory as the cell left them and {safe}; "
-            "the next durable cell tries again. `%durable status` tells more."
-        )
 
     # ---- journal -------------------------------------------------------------------------------------------------
 
     def append(self, *drafts: EventDraft) -> list[Event]:
         """Make the events durable, take them into the state and show them to the observers."""
-        with uninterrupted():
-            events = self.workflow.append(drafts)
-            self._took(events)
-        return events
+        return saving.append(self, drafts)
 
     def draft(self, event_type: str, payload: Mapping[str, Json] | None = None, **more: Any) -> EventDraft:
         return EventDraft(event_type=event_type, run_id=self.run_id, payload=payload or {}, **more)
 
-    def _took(self, events: Sequence[Event]) -> None:
+    def took(self, events: Sequence[Event]) -> None:
         for event in events:
             self.state.apply(event)
         for observer in self.observers:
             observer(events)
 
-    def commit(self, draft: EventDraft, delta: Delta, *, attachments: Mapping[str, bytes] | None = None) -> Committed:
-        """Store the delta, make its event true, and move the head there."""
-        skipped = [
-            self.draft(
-                "ObjectSkipped",
-                {"name": u.name, "path": u.path, "type": u.type, "reason": u.reason},
-                activity_id=draft.activity_id,
-            )
-            for u in delta.unsaved
-            if u.name in draft.payload.get("unsaved_new", ())
-        ]
+    def commit(
+        self,
+        draft: EventDraft,
+        delta: Delta,
+        *,
+        attachments: Mapping[str, bytes] | None = None,
+        behind: bool = False,
+    ) -> None:
+        """Store the delta, make its event true, and move the head there; with `behind` hand it over if that is wanted.
+
+        A commit that was handed over is what the head says, and not yet part of the state.
+        """
+        skipped = skipped_drafts(self, draft, delta)
+        if behind and self.durability == "async" and saving.hand_over(self, draft, delta, attachments or {}, skipped):
+            return
+        saving.drain(self)
         with uninterrupted():
             committed = self.workflow.commit(draft, delta, attachments=attachments or {}, also=skipped)
-            self._took([committed.event])
+            self.took([committed.event])
             self.head = committed.manifest
             self.missing = committed.manifest.unsaved
-        if self.trouble:
-            self.append(self.draft("StorageRecovered", {"error": self.trouble}))
-            self.trouble = ""
-        return committed
+        saving.recover(self)
 
     # ---- effects -------------------------------------------------------------------------------------------------
 
@@ -248,7 +237,7 @@ class Engine:
                 )
             )[0]
         except (DurableError, OSError) as error:
-            self._degrade("record that this cell starts", error)
+            saving.degrade(self, "record that this cell starts", error)
         self.process.note_cell(request.tree)
         ending = ExitStack()
         absent = frozenset(n for n in self.absent if n not in self.shell.namespace)
@@ -277,7 +266,10 @@ class Engine:
         before = self.head
         refused: CaptureError | None = None
         try:
-            refused = self.guarded("save this cell", lambda: self._complete(request, decision, started, outcome))
+            refused = self.guarded(
+                "save this cell",
+                lambda: saving.twice(self, lambda: self._complete(request, decision, started, outcome)),
+            )
         except KeyboardInterrupt as error:
             if self.head is not before:
                 raise KeyboardInterrupt("interrupted, when the cell had finished and was saved.") from error
@@ -330,7 +322,7 @@ class Engine:
             correlation={"parent_event": event.event_id},
         )
         attachments = {"outputs": outputs_json(outcome)} if outcome.outputs else {}
-        self.commit_delta(draft, delta, attachments)
+        self.commit_delta(draft, delta, attachments, behind=True)
         return None
 
     def _fail(self, request: CellRequest, started: Started, outcome: BodyOutcome) -> None:
@@ -404,8 +396,10 @@ class Engine:
         )
         return delta, sorted(process)
 
-    def commit_delta(self, draft: EventDraft, delta: Delta, attachments: Mapping[str, bytes]) -> None:
-        self.commit(draft, delta, attachments=attachments)
+    def commit_delta(
+        self, draft: EventDraft, delta: Delta, attachments: Mapping[str, bytes], *, behind: bool = False
+    ) -> None:
+        self.commit(draft, delta, attachments=attachments, behind=behind)
         self.replay.meet(delta.names, delta.checkpoint_id)
         # Only now: after a failed commit the next one has to tell of the same cells.
         self.cells.clear()
@@ -419,7 +413,7 @@ class Engine:
         if not (delta.names or delta.process or unsaved_differs(self.head, delta.unsaved)) and reason == "outside":
             return None
         payload = {**commit_payload(self, delta, process_changed), "reason": reason}
-        self.commit_delta(self.draft("CheckpointCompleted", payload), delta, {})
+        self.commit_delta(self.draft("CheckpointCompleted", payload), delta, {}, behind=reason == "outside")
         return delta.checkpoint_id
 
     def adopt(self, manifest: Manifest, names: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from durable_nb.capture.namespace import NamespaceCapture
 from durable_nb.capture.process import ProcessState
 from durable_nb.clock import SystemClock
 from durable_nb.config import Settings
-from durable_nb.engine import Engine
+from durable_nb.engine import Engine, saving
 from durable_nb.engine.attaching import attach
 from durable_nb.engine.missing import error_note
 from durable_nb.errors import DurableError
@@ -54,6 +54,8 @@ __all__ = ["current_unsaved", "load", "unload"]
 
 _log = logging.getLogger(__name__)
 _ATTRIBUTE = "_durable_nb_extension"
+# Verbs that move or remove what is stored: nobody else may know it as it was before.
+ALONE = frozenset({"gc", "verify"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -91,7 +93,14 @@ class Extension:
         )
 
     def run_verb(self, verb: str, arguments: list[str]) -> Report:
-        return run(verb, arguments, self.context())
+        if verb == "status":  # tells what is being saved
+            saving.take_in(self.engine)
+            return run(verb, arguments, self.context())
+        saving.drain(self.engine)
+        if verb not in ALONE:
+            return run(verb, arguments, self.context())
+        with saving.without_writer(self.engine):
+            return run(verb, arguments, self.context())
 
     def explain_error(self, error: BaseException) -> None:
         """Add a note to the NameError of a variable that was not back after a restore."""
@@ -105,6 +114,7 @@ class Extension:
         return subjects(self.context(), verb)
 
     def run_sql(self, query: str, save_as: str | None) -> object:
+        saving.drain(self.engine)
         table = self.projection.query(query)
         frame = table.to_dataframe()
         result = table if frame is None else frame
@@ -138,9 +148,9 @@ def _load(ip: Any) -> None:
     place = locate(settings, notebook=notebook_path(os.environ, ip.user_ns), cwd=Path.cwd())
     owner = this_process("", clock)
     kernel_id = _kernel_id(owner)
-    with uncollected():
-        repository, workflow, line = open_for_kernel(settings, place, kernel_id=kernel_id, clock=clock)
     shell = IPythonShell(ip)
+    with uncollected():
+        repository, workflow, line = open_for_kernel(settings, place, kernel_id=kernel_id, clock=clock, say=shell.say)
     process = ProcessState(
         enable_backend=shell.enable_backend,
         namespace=ip.user_ns,
@@ -203,6 +213,8 @@ def _load(ip: Any) -> None:
     shell.on_shutdown(lambda restart: _note_ending(workflow, restart))
     shell.on_exit(lambda: extension.detach(shell.detach_reason or "exit"))
     setattr(ip, _ATTRIBUTE, extension)
+    if settings.durability == "async":
+        saving.start(engine)
     if workflow.writable:
         extension.heartbeat.start()
     for text in filter(None, [line, *lines]):

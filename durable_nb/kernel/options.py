@@ -59,11 +59,11 @@ OPTIONS: tuple[Option, ...] = (
     _option("--exclude", "Do not save the names that match (repeatable).", kind="list", metavar="PATTERN"),
     _option(
         "--durability",
-        "When a cell counts as saved: sync commits before the reply.",
+        "sync commits before the reply; async lets another process commit, which outlives the kernel.",
         kind="choice",
-        metavar="sync",
-        choices=("sync",),
-        later_choices=("async", "exit"),
+        metavar="sync|async",
+        choices=("sync", "async"),
+        later_choices=("exit",),
     ),
     _option(
         "--on-unserializable",

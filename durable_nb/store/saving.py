@@ -134,6 +134,11 @@ class Saving(Commits):
         """The commits in flight, oldest first."""
         return tuple(self._behind.tickets.values()) if self._behind is not None else ()
 
+    @property
+    def bytes_in_flight(self) -> int:
+        """How many bytes wait in the arena."""
+        return self._behind.bytes_in_flight if self._behind is not None else 0
+
     def can_hand_over(self) -> bool:
         """Whether there is a writer that takes commits; gives it the journal as soon as it has started."""
         self._check()

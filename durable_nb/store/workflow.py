@@ -137,6 +137,10 @@ class Workflow(Saving):
         """Return why an earlier kernel's end was asked for, empty if it was not, and forget it."""
         return endings.take(self._files, self.folder, kernel_id)
 
+    def take_loss(self, kernel_id: str) -> dict[str, Json]:
+        """Return what the writer of a lost kernel noted of its end, empty if nothing, and forget it."""
+        return endings.take_loss(self._files, self.folder, kernel_id)
+
     def keyed_digest(self, text: str) -> str:
         """Return a digest that tells nothing about a secret text to who does not have the key."""
         return self._key.sign(b"durable_nb input\0" + text.encode("utf-8", "surrogatepass"))

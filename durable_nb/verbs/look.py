@@ -72,6 +72,10 @@ def status(context: Context, args: Arguments) -> Report:
     state = context.state
     run = state.run
     cells = [_attempt_json(context, a) for a in _latest(state, run)]
+    in_flight = {ticket.parent_event for ticket in context.workflow.saving}
+    for cell, attempt in zip(cells, _latest(state, run), strict=True):
+        if attempt.event_id in in_flight:
+            cell["status"] = "saving"
     rows = [
         (c["cell"], c["status"], c["attempts"], c["skipped"] or "", "" if c["duration_s"] is None else
          duration_text(c["duration_s"]), c["checkpoint"] or "", size_text(c["stored_bytes"]), c["error"])
@@ -83,6 +87,7 @@ def status(context: Context, args: Arguments) -> Report:
         lines.append(f"NOT SAVED: {context.engine.trouble}. What is in memory is right; the next cell tries again.")
     if not context.workflow.writable and context.engine is not None:
         lines.append("read-only: cells run here without being durable; loading the extension told why")
+    lines += _saving_lines(context)
     unsaved = _unsaved(context)
     columns = ("cell", "state", "attempts", "skipped", "took", "checkpoint", "stored", "error")
     tables = [Table(columns=columns, rows=rows)]
@@ -112,6 +117,10 @@ def status(context: Context, args: Arguments) -> Report:
         ],
         "problems": problems,
         "trouble": context.engine.trouble if context.engine else "",
+        "durability": context.settings.durability if context.engine else None,
+        "saving": [ticket.checkpoint_id for ticket in context.workflow.saving],
+        "writer_pid": context.workflow.writer_pid,
+        "no_writer": context.workflow.no_writer,
     }  # fmt: skip
     return Report(lines=lines, tables=tables if rows or unsaved else (), after=after, data=data)
 
@@ -124,6 +133,21 @@ def _run_text(context: Context, run: Run | None) -> str:
     if run.head in context.state.checkpoints:
         head += f" at {clock_text(context.state.checkpoints[run.head].timestamp)}"
     return f"run {run.run_id} since {clock_text(run.started)} · {finished} finished · {head}"
+
+
+def _saving_lines(context: Context) -> list[str]:
+    """Tell what was handed over and is not on disk yet, and why nothing is handed over, where that was asked for."""
+    workflow = context.workflow
+    lines = []
+    if saving := workflow.saving:
+        ids = ", ".join(ticket.checkpoint_id for ticket in saving)
+        lines.append(
+            f"saving: {ids} ({size_text(workflow.bytes_in_flight)}); what was handed over survives the kernel, not the "
+            "machine"
+        )
+    if workflow.no_writer:
+        lines.append(f"each cell is saved before its reply, because {workflow.no_writer}")
+    return lines
 
 
 def _kernel_lines(state: State) -> list[str]:

@@ -5,15 +5,17 @@ Called by `kernel.extension` and `cli`. Opening for a kernel makes the folder; o
 
 from __future__ import annotations
 
+import itertools
 import logging
 import secrets
-from collections.abc import Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from durable_nb.config import Settings
 from durable_nb.errors import DurableError, LeaseHeld, RepositoryError, RepositoryNotFound, UsageError
-from durable_nb.model import Event
+from durable_nb.model import Event, Owner
 from durable_nb.ports import Clock
 from durable_nb.projection.duckdb import Projection
 from durable_nb.store.files import LocalFiles
@@ -42,6 +44,8 @@ _log = logging.getLogger(__name__)
 FOLDER = ".durable"
 DEFAULT = "default"
 MAX_DEFAULTS = 100
+LOOK_S = 0.05
+SAY_AFTER_S = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +112,17 @@ def open_repository(settings: Settings, folder: Path, *, clock: Clock, create: b
 
 
 def open_for_kernel(
-    settings: Settings, place: Place, *, kernel_id: str, clock: Clock
+    settings: Settings, place: Place, *, kernel_id: str, clock: Clock, say: Callable[[str], None]
 ) -> tuple[Repository, Workflow, str]:
     """Open the notebook's history to write; return a line to show, if any, too.
+
+    `say` shows a line at once, when this takes long because the last kernel's writer still saves.
 
     Where the disk refuses (it is full, the folder is read-only) and there is a history already, it is opened to read.
     """
     try:
         repository = open_repository(settings, place.folder, clock=clock, create=True)
-        return repository, *open_to_write(repository, place, kernel_id=kernel_id, clock=clock)
+        return repository, *open_to_write(repository, place, kernel_id=kernel_id, clock=clock, say=say)
     except RepositoryError as error:
         if not isinstance(error.__cause__, OSError) or not (place.folder / "FORMAT").is_file():
             raise
@@ -132,7 +138,9 @@ def open_for_kernel(
         )
 
 
-def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock: Clock) -> tuple[Workflow, str]:
+def open_to_write(
+    repository: Repository, place: Place, *, kernel_id: str, clock: Clock, say: Callable[[str], None]
+) -> tuple[Workflow, str]:
     """Take the workflow's lease; return it and a line to show, if any.
 
     A named workflow that a live kernel holds is opened to read, with a line that says who holds it. The folder's
@@ -144,12 +152,12 @@ def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock
     held: LeaseHeld | None = None
     for name in names:
         try:
-            workflow = repository.workflow(name, kernel_id=kernel_id, owner=this_process(kernel_id, clock))
+            workflow = _when_drained(repository, name, this_process(kernel_id, clock), say)
         except LeaseHeld as error:
             held = held or error
             continue
         if held is None:
-            return workflow, ""
+            return workflow, _left_over_line(workflow)
         return workflow, (
             f"durable_nb: another kernel (process {held.details.get('pid')}) uses «{place.workflow_id}» of this "
             f"folder, so this one is «{name}». DURABLE_NB_WORKFLOW=NAME before the kernel starts gives it a name."
@@ -157,6 +165,32 @@ def open_to_write(repository: Repository, place: Place, *, kernel_id: str, clock
     assert held is not None
     workflow = repository.workflow(place.workflow_id, kernel_id=kernel_id, owner=None)
     return workflow, f"durable_nb: {held} Until then cells run here without being durable (read-only)."
+
+
+def _when_drained(repository: Repository, name: str, owner: Owner, say: Callable[[str], None]) -> Workflow:
+    """Open a workflow to write; a writer that still saves what its kernel handed over is waited for."""
+    told, pause = False, threading.Event()
+    for turn in itertools.count():
+        try:
+            return repository.workflow(name, kernel_id=owner.kernel_id, owner=owner)
+        except LeaseHeld as error:
+            if not error.details.get("draining"):
+                raise
+            if turn * LOOK_S > SAY_AFTER_S and not told:
+                told = True
+                say(
+                    f"durable_nb: waiting until what the last kernel left to its writer (process "
+                    f"{error.details.get('pid')}) is on disk."
+                )
+        pause.wait(LOOK_S)
+    raise AssertionError("unreachable")
+
+
+def _left_over_line(workflow: Workflow) -> str:
+    """Tell what the last kernel had handed over, and nobody had finished."""
+    left = workflow.left_over
+    parts = [f"{', '.join(left.finished)} of the last kernel finished now"] if left.finished else []
+    return f"durable_nb: {'; '.join([*parts, *left.refused])}." if parts or left.refused else ""
 
 
 def all_events(repository: Repository, own: Workflow | None) -> Iterable[Event]:
