@@ -154,7 +154,7 @@ def test_empty_body_is_one_usage_line(kernel: Kernel, look: Look, ending: str) -
     assert look("len(e.requests)") == 0
 
 
-@pytest.mark.parametrize("line", ["--rerrun", "--max-attempts 3", "--durability async", "a b", "'open"])
+@pytest.mark.parametrize("line", ["--rerrun", "--max-attempts 3", "--durability exit", "a b", "'open"])
 def test_wrong_option_runs_nothing(kernel: Kernel, look: Look, line: str) -> None:
     """A wrong option line is one line on stderr, the reply is `error`, the body does not run."""
     kernel.run("1/0")

@@ -136,6 +136,8 @@ def test_settings() -> None:
         "key_file": "",
         "workflow": "",
         "env": "",
+        "durability": "sync",
+        "inflight": "512MiB",
     }
     defaults = Settings()
     assert expected == {name: getattr(defaults, name) for name in Settings.__slots__}
