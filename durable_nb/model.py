@@ -69,7 +69,8 @@ class BufferRef:
 class GroupData:
     """A captured group on its way to the store: one pickle and its out-of-band buffers, not yet named.
 
-    `buffers` are contiguous, byte-shaped memoryviews that stay valid and unchanged until the commit returns.
+    `buffers` are contiguous, byte-shaped memoryviews that stay valid and unchanged until the commit returns. `marks`
+    are those of the chunks of the pickle and of each buffer, where they are known (`chunking.marks_of`).
     """
 
     group_id: GroupId
@@ -77,6 +78,7 @@ class GroupData:
     codec: str
     pickle: bytes
     buffers: Sequence[memoryview] = ()
+    marks: tuple[tuple[bytes, ...], ...] = ()
     deps: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
 

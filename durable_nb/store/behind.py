@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
+from durable_nb.chunking import MOST_CHUNK_BYTES, marks_of
 from durable_nb.errors import RepositoryError
 from durable_nb.model import CheckpointId, Digest, Event, EventDraft, Json
 from durable_nb.ports import Clock, WritableFile
@@ -173,8 +174,11 @@ class Behind:
         self._ring.undo()
         return True
 
-    def hand_over(self, prepared: Prepared) -> None:
-        """Hand a commit over; OSError when the disk refuses, and then it was not."""
+    def hand_over(self, prepared: Prepared) -> bool:
+        """Hand a commit over; OSError when the disk refuses, and then it was not.
+
+        Tell whether its chunks are what they were when they were looked at: a thread may have changed them meanwhile.
+        """
         in_arena = prepared.size_bytes > RIDING_BYTES
         lengths = [len(piece) for piece in prepared.pieces]
         offsets = self._ring.take(lengths) if in_arena else _one_behind_the_other(lengths)
@@ -194,6 +198,8 @@ class Behind:
         self._flights.append(Flight(prepared.ticket, prepared.body, len(prepared.also), in_arena=in_arena))
         self._client.send(b"H", str(offset).encode())
         self._reached("handed-over")
+        new = prepared.pieces[: prepared.chunks]
+        return all(marks_of(p, MOST_CHUNK_BYTES) == (m,) for p, m in zip(new, prepared.piece_marks, strict=True))
 
     def _header(
         self, prepared: Prepared, *, in_arena: bool, offsets: Sequence[int], lengths: Sequence[int]

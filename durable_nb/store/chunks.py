@@ -12,17 +12,16 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import xxhash
 import zstandard
 
+from durable_nb.chunking import CHUNK_BYTES, MOST_CHUNK_BYTES, cut
 from durable_nb.errors import Integrity
 from durable_nb.model import BufferRef, Digest
 from durable_nb.ports import Files
 from durable_nb.store.temporary import create_temporary, remove_temporary
 
-__all__ = ["CHUNK_BYTES", "ChunkStore", "Entry", "Marks", "PackWriter", "compress", "cut", "decompress", "digest_of"]
+__all__ = ["ChunkStore", "Entry", "PackWriter", "compress", "decompress", "digest_of"]
 
-CHUNK_BYTES = 1024 * 1024
 PACKS = "packs"
 
 PACK_MAGIC = b"DNBPACK1"
@@ -58,22 +57,9 @@ class Entry:
         return RECORD.size + self.stored_bytes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """What the last commit stored of a buffer, with a fast fingerprint of each chunk, to find what is unchanged."""
-
-    ref: BufferRef
-    marks: tuple[bytes, ...]
-
-
 def digest_of(data: bytes | memoryview) -> Digest:
     """Return the name of a chunk: the lower-case hex SHA-256 of its raw bytes."""
     return Digest(hashlib.sha256(data).hexdigest())
-
-
-def cut(data: memoryview) -> list[memoryview]:
-    """Cut a buffer into chunks; no chunk for an empty one."""
-    return [data[start : start + CHUNK_BYTES] for start in range(0, len(data), CHUNK_BYTES)]
 
 
 def compress(data: bytes | memoryview) -> tuple[int, bytes | memoryview]:
@@ -92,7 +78,7 @@ def compress(data: bytes | memoryview) -> tuple[int, bytes | memoryview]:
 
 def decompress(codec: int, stored: bytes, raw_bytes: int, digest: str) -> bytes:
     """Return the raw bytes of a chunk after checking them against its name; raise Integrity otherwise."""
-    if raw_bytes > CHUNK_BYTES or codec not in {RAW, ZSTD}:
+    if raw_bytes > MOST_CHUNK_BYTES or codec not in {RAW, ZSTD}:
         raise damaged(digest, "its header is not one of a chunk")
     data = stored
     if codec == ZSTD:
@@ -177,22 +163,11 @@ class ChunkStore:
                 del self._index[entry.digest]
         self.torn.pop(pack, None)
 
-    def put(self, data: memoryview, prior: Marks | None) -> tuple[BufferRef, Marks, dict[Digest, memoryview]]:
-        """Name the chunks of a buffer; return its reference, its marks and its chunks that are in no pack yet."""
-        digests: list[Digest] = []
-        marks: list[bytes] = []
-        new: dict[Digest, memoryview] = {}
-        for i, chunk in enumerate(cut(data)):
-            mark = xxhash.xxh3_128_digest(chunk)
-            digest = _unchanged(prior, i, len(chunk), mark)
-            if digest is None:
-                digest = digest_of(chunk)
-            if digest not in self._index:
-                new[digest] = chunk
-            digests.append(digest)
-            marks.append(mark)
-        ref = BufferRef(size_bytes=len(data), chunk_bytes=CHUNK_BYTES, chunks=tuple(digests))
-        return ref, Marks(ref=ref, marks=tuple(marks)), new
+    def put(self, data: memoryview) -> tuple[BufferRef, dict[Digest, memoryview]]:
+        """Name the chunks of a buffer; return its reference, and its chunks that are in no pack yet."""
+        named = [(digest_of(chunk), chunk) for chunk in cut(data, CHUNK_BYTES)]
+        ref = BufferRef(size_bytes=len(data), chunk_bytes=CHUNK_BYTES, chunks=tuple(digest for digest, _ in named))
+        return ref, {digest: chunk for digest, chunk in named if digest not in self._index}
 
     def entries(self, digest: str) -> Sequence[Entry]:
         """Return every place where a chunk lies; empty when it is in no known pack."""
@@ -359,14 +334,7 @@ def scan(files: Files, pack: str, size_bytes: int) -> Iterator[Entry]:
     offset = len(PACK_MAGIC)
     while offset + RECORD.size <= size_bytes:
         magic, codec, raw_bytes, stored_bytes, digest = RECORD.unpack(files.read(path, offset, RECORD.size))
-        if magic != RECORD_MAGIC or stored_bytes > CHUNK_BYTES or offset + RECORD.size + stored_bytes > size_bytes:
+        if magic != RECORD_MAGIC or stored_bytes > MOST_CHUNK_BYTES or offset + RECORD.size + stored_bytes > size_bytes:
             return
         yield Entry(pack, Digest(digest.hex()), offset, raw_bytes, stored_bytes, codec)
         offset += RECORD.size + stored_bytes
-
-
-def _unchanged(prior: Marks | None, i: int, size_bytes: int, mark: bytes) -> Digest | None:
-    if prior is None or i >= len(prior.marks) or prior.marks[i] != mark:
-        return None
-    prior_bytes = min(CHUNK_BYTES, prior.ref.size_bytes - i * CHUNK_BYTES)
-    return prior.ref.chunks[i] if size_bytes == prior_bytes else None

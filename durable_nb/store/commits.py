@@ -5,24 +5,25 @@ Called by `Workflow.commit` before the first byte is written. Nothing is durable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
-from durable_nb.model import BufferRef, Delta, Digest, Event, EventDraft, Group, GroupId, Json
+from durable_nb.chunking import CHUNK_BYTES, MOST_CHUNK_BYTES, PICKLE_CHUNK_BYTES, cut, marks_of
+from durable_nb.model import BufferRef, Delta, Digest, Event, EventDraft, Group, GroupData, GroupId, Json
 from durable_nb.ports import Files
 from durable_nb.store import inline
-from durable_nb.store.chunks import ChunkStore, Marks, digest_of
+from durable_nb.store.chunks import ChunkStore, digest_of
+from durable_nb.store.known import Known, Marks
 from durable_nb.store.manifests import canonical, ref_to_json, sign
 from durable_nb.store.signing import SigningKey
 from durable_nb.store.temporary import write_durably
 
-__all__ = ["INLINE_BYTES", "Commits", "MarkKey", "Plan", "Staged", "make_plan", "manifest_name", "stage"]
+__all__ = [
+    "INLINE_BYTES", "Commits", "Plan", "Staged", "buffers_of", "make_plan", "manifest_name", "stage", "stored_as",
+]  # fmt: skip
 
 # What a commit stores in all, when it is so little that one append to the journal is the cheapest place for it.
 INLINE_BYTES = 64 * 1024
-# A buffer of a group; number 0 is its pickle.
-MarkKey: TypeAlias = tuple[GroupId, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ class Staged:
     """The groups of a delta with their chunks named, their marks, and the chunks that are stored nowhere yet."""
 
     groups: dict[GroupId, Group]
-    marks: dict[MarkKey, Marks]
+    marks: dict[GroupId, Sequence[Marks]]
     new: dict[Digest, memoryview]
 
 
@@ -45,30 +46,53 @@ class Plan:
     stored_bytes: int
 
 
-def stage(delta: Delta, chunks: ChunkStore, prior: Mapping[MarkKey, Marks], inline_chunks: Container[str]) -> Staged:
+def buffers_of(data: GroupData) -> Iterator[tuple[memoryview, int, tuple[bytes, ...]]]:
+    """Yield the pickle of a group and then its buffers, each with the size of its chunks and their marks."""
+    for i, buffer in enumerate((memoryview(data.pickle), *data.buffers)):
+        whole, chunk_bytes = buffer.cast("B"), CHUNK_BYTES if i else PICKLE_CHUNK_BYTES
+        yield whole, chunk_bytes, data.marks[i] if data.marks else marks_of(whole, chunk_bytes)
+
+
+def stored_as(data: GroupData, refs: Sequence[BufferRef]) -> Group:
+    """Return a captured group with its buffers named."""
+    return Group(
+        group_id=data.group_id,
+        names=data.names,
+        codec=data.codec,
+        pickle=refs[0],
+        buffers=tuple(refs[1:]),
+        deps=data.deps,
+        types=data.types,
+    )
+
+
+def stage(delta: Delta, chunks: ChunkStore, known: Known, inline_chunks: Container[str]) -> Staged:
     """Name every chunk of a delta's groups and find out which of them have to be stored.
 
-    `prior` holds the marks of the last commit, `inline_chunks` the digests that events carry already.
+    `known` are the chunks of the last commit by their marks, `inline_chunks` the digests that events carry already.
     """
     groups: dict[GroupId, Group] = {}
-    marks: dict[MarkKey, Marks] = {}
+    marks: dict[GroupId, Sequence[Marks]] = {}
     new: dict[Digest, memoryview] = {}
+    find = known.reader()
     for data in delta.groups:
-        refs: list[BufferRef] = []
-        for i, buffer in enumerate((memoryview(data.pickle), *data.buffers)):
-            at = (data.group_id, i)
-            ref, marks[at], unknown = chunks.put(buffer.cast("B"), prior.get(at))
-            refs.append(ref)
-            new.update((d, chunk) for d, chunk in unknown.items() if d not in inline_chunks)
-        groups[data.group_id] = Group(
-            group_id=data.group_id,
-            names=data.names,
-            codec=data.codec,
-            pickle=refs[0],
-            buffers=tuple(refs[1:]),
-            deps=data.deps,
-            types=data.types,
-        )
+        made: list[Marks] = []
+        for whole, chunk_bytes, each in buffers_of(data):
+            digests: list[Digest] = []
+            steady = True
+            for chunk, mark in zip(cut(whole, chunk_bytes), each, strict=True):
+                digest = Digest(find(mark) or "")
+                if not digest:
+                    digest = digest_of(chunk)
+                    # A thread may have changed it since it was looked at: then its mark says nothing of the name.
+                    steady = steady and marks_of(chunk, MOST_CHUNK_BYTES) == (mark,)
+                if digest not in chunks and digest not in inline_chunks:
+                    new[digest] = chunk
+                digests.append(digest)
+            ref = BufferRef(size_bytes=len(whole), chunk_bytes=chunk_bytes, chunks=tuple(digests))
+            made.append(Marks(ref=ref, marks=each if steady else ()))
+        groups[data.group_id] = stored_as(data, [each.ref for each in made])
+        marks[data.group_id] = made
     return Staged(groups=groups, marks=marks, new=new)
 
 
@@ -105,7 +129,7 @@ def make_plan(
             room -= len(content)
             attached[name] = inline.bytes_to_json(content)
         else:
-            ref, _, unknown = chunks.put(memoryview(content), None)
+            ref, unknown = chunks.put(memoryview(content))
             to_pack.update(unknown)
             attached[name] = {"buffer": ref_to_json(ref)}
         stored_bytes += len(content)

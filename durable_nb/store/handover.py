@@ -17,6 +17,7 @@ import xxhash
 from durable_nb.errors import Integrity
 from durable_nb.model import Digest, EventDraft, Json
 from durable_nb.ports import Files
+from durable_nb.store.manifests import entries_of, with_entries
 from durable_nb.store.pending import parse_place
 from durable_nb.store.signing import SigningKey, canonical_json
 
@@ -175,7 +176,7 @@ def named_body(body: Json, known: Mapping[int, Sequence[Digest]]) -> Json:
         return entry if at is None else known[at[0]][at[1]]
 
     for ref in _refs(body):
-        ref["chunks"] = [named(entry) for entry in ref["chunks"]]
+        with_entries(ref, [named(entry) for entry in entries_of(ref)])
     return body
 
 
@@ -183,7 +184,7 @@ def places_named_by(number: int, body: Json, durable: Json) -> Sequence[Digest]:
     """Return the digests of the chunks of a hand-over, from the body that was made of its own."""
     found: dict[int, Digest] = {}
     for mine, stored in zip(_refs(body), _refs(durable), strict=True):
-        for entry, digest in zip(mine["chunks"], stored["chunks"], strict=True):
+        for entry, digest in zip(entries_of(mine), entries_of(stored), strict=True):
             at = parse_place(entry)
             if at is not None and at[0] == number:
                 found[at[1]] = Digest(digest)

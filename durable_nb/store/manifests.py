@@ -35,16 +35,20 @@ __all__ = [
     "canonical",
     "chunks_of",
     "delta_body",
+    "entries_of",
     "keyframe_body",
     "manifest_of",
     "open_signed",
     "ref_from_json",
     "ref_to_json",
     "sign",
+    "with_entries",
 ]
 
 KEYFRAME_EVERY = 64
-FORMAT = 1
+FORMAT, FORMAT_WITH_DIFFERENCES = 1, 2
+# A buffer of fewer chunks is told whole: that is hardly longer.
+_DIFFERENCE_FROM = 4
 _INT_LIMIT = 2**53
 # Bytes signed as a manifest can never pass for a signed journal line, and the other way round.
 _DOMAIN = b"durable_nb manifest\n"
@@ -75,13 +79,62 @@ def ref_to_json(ref: BufferRef) -> dict[str, Json]:
     return {"size_bytes": ref.size_bytes, "chunk_bytes": ref.chunk_bytes, "chunks": list(names_now(ref.chunks))}
 
 
-def ref_from_json(data: Mapping[str, Json]) -> BufferRef:
-    """Decode a buffer reference."""
-    return BufferRef(
-        size_bytes=data["size_bytes"],
-        chunk_bytes=data["chunk_bytes"],
-        chunks=tuple(Digest(c) for c in data["chunks"]),
-    )
+def ref_from_json(data: Mapping[str, Json], parent: Manifest | None = None) -> BufferRef:
+    """Decode a buffer reference; one that is told as a difference needs the manifest that it differs from."""
+    if "like" not in data:
+        chunks = [Digest(c) for c in data["chunks"]]
+    else:
+        if parent is None:
+            raise ValueError("a buffer differs from one of a manifest that is not there")
+        group_id, buffer = data["like"]
+        before = _buffers(parent.groups[GroupId(group_id)])[buffer]
+        # Without waiting for what is in flight: its places are as good here.
+        chunks = [Digest(c) for c in names_now(before.chunks)]
+        count = -(-data["size_bytes"] // data["chunk_bytes"])
+        chunks = chunks[:count] + [Digest("")] * (count - len(chunks))
+        for index, digest in data["changed"].items():
+            chunks[int(index)] = Digest(digest)
+    return BufferRef(size_bytes=data["size_bytes"], chunk_bytes=data["chunk_bytes"], chunks=tuple(chunks))
+
+
+def entries_of(ref: dict[str, Json]) -> list[str]:
+    """Return the digests (or the places that stand for them) that an encoded reference names itself."""
+    if "like" not in ref:
+        return list(ref["chunks"])
+    return [digest for _, digest in sorted(ref["changed"].items(), key=lambda at: int(at[0]))]
+
+
+def with_entries(ref: dict[str, Json], entries: Sequence[str]) -> None:
+    """Put other digests into an encoded reference, in the order of `entries_of`."""
+    if "like" not in ref:
+        ref["chunks"] = list(entries)
+    else:
+        order = sorted(ref["changed"], key=int)
+        ref["changed"] = dict(zip(order, entries, strict=True))
+
+
+def _buffers(group: Group) -> tuple[BufferRef, ...]:
+    return (group.pickle, *group.buffers)
+
+
+def _as_difference(ref: BufferRef, like: Group | None, index: int) -> dict[str, Json]:
+    """Encode a reference by what differs from the same buffer of an earlier group, where that is shorter."""
+    whole = ref_to_json(ref)
+    if like is None or len(ref.chunks) < _DIFFERENCE_FROM or index > len(like.buffers):
+        return whole
+    before = _buffers(like)[index]
+    if before.chunk_bytes != ref.chunk_bytes:
+        return whole
+    then, now = names_now(before.chunks), whole["chunks"]
+    changed = {str(i): name for i, name in enumerate(now) if i >= len(then) or then[i] != name}
+    if len(changed) > len(now) // 2:
+        return whole
+    return {
+        "size_bytes": ref.size_bytes,
+        "chunk_bytes": ref.chunk_bytes,
+        "like": [like.group_id, index],
+        "changed": changed,
+    }
 
 
 def delta_body(
@@ -94,12 +147,22 @@ def delta_body(
     names = {name: v for name, v in delta.names.items() if v is not None or parent is not None}
     body["names"] = {name: None if v is None else _variable_to_json(v) for name, v in names.items()}
     kept = {group.group_id: group for group in delta.kept}
-    body["groups"] = {gid: _group_to_json(group) for gid, group in (kept | dict(groups)).items()}
+    body["groups"] = {gid: _group_to_json(group) for gid, group in kept.items()}
+    for gid, group in groups.items():
+        told = body["groups"][gid] = _group_to_json(group, _earlier(group, parent))
+        if any("like" in ref for ref in (told["pickle"], *told["buffers"])):
+            body["format"] = FORMAT_WITH_DIFFERENCES
     for part in ("process", "shell", "versions"):
         entries: Mapping[str, Json] = getattr(delta, part)
         body[part] = {k: v for k, v in entries.items() if v is not None or parent is not None}
     body["unsaved"] = [_unsaved_to_json(u) for u in delta.unsaved]
     return body
+
+
+def _earlier(group: Group, parent: Manifest | None) -> Group | None:
+    """Return the group that held the same variables before, as far as one did."""
+    before = parent.names.get(group.names[0]) if parent is not None and group.names else None
+    return None if before is None or parent is None else parent.groups[before.group_id]
 
 
 def keyframe_body(manifest: Manifest, workflow_id: str) -> dict[str, Json]:
@@ -144,7 +207,7 @@ def apply_body(parent: Manifest | None, body: Mapping[str, Json]) -> Manifest:
         else:
             names[name] = _variable_from_json(data)
     groups: dict[GroupId, Group] = dict(parent.groups) if parent else {}
-    groups.update((GroupId(gid), _group_from_json(gid, data)) for gid, data in body["groups"].items())
+    groups.update((GroupId(gid), _group_from_json(gid, data, parent)) for gid, data in body["groups"].items())
     process = _replaced(parent.process if parent else {}, body["process"])
     used = {v.group_id for v in names.values()} | _process_groups(process)
     if absent := used - groups.keys():
@@ -166,7 +229,7 @@ def chunks_of(body: Mapping[str, Json]) -> set[str]:
     found: set[str] = set()
     for group in body["groups"].values():
         for ref in (group["pickle"], *group["buffers"]):
-            found.update(ref["chunks"])
+            found.update(entries_of(ref))
     return found
 
 
@@ -235,25 +298,25 @@ def _variable_from_json(data: Mapping[str, Json]) -> Variable:
     )
 
 
-def _group_to_json(group: Group) -> dict[str, Json]:
+def _group_to_json(group: Group, like: Group | None = None) -> dict[str, Json]:
     return {
         "names": list(group.names),
         "codec": group.codec,
-        "pickle": ref_to_json(group.pickle),
-        "buffers": [ref_to_json(b) for b in group.buffers],
+        "pickle": _as_difference(group.pickle, like, 0),
+        "buffers": [_as_difference(b, like, i) for i, b in enumerate(group.buffers, 1)],
         "deps": list(group.deps),
         "types": list(group.types),
     }
 
 
-def _group_from_json(group_id: str, data: Mapping[str, Json]) -> Group:
+def _group_from_json(group_id: str, data: Mapping[str, Json], parent: Manifest | None) -> Group:
     buffers: Sequence[Mapping[str, Json]] = data["buffers"]
     return Group(
         group_id=GroupId(group_id),
         names=tuple(data["names"]),
         codec=data["codec"],
-        pickle=ref_from_json(data["pickle"]),
-        buffers=tuple(ref_from_json(b) for b in buffers),
+        pickle=ref_from_json(data["pickle"], parent),
+        buffers=tuple(ref_from_json(b, parent) for b in buffers),
         deps=tuple(data["deps"]),
         types=tuple(data["types"]),
     )

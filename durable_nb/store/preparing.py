@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import xxhash
-
+from durable_nb.chunking import cut
 from durable_nb.model import BufferRef, Delta, Digest, EventDraft, Group, GroupId, Json, Manifest
-from durable_nb.store.chunks import CHUNK_BYTES, Marks, cut
-from durable_nb.store.commits import MarkKey
+from durable_nb.store.commits import buffers_of, stored_as
+from durable_nb.store.known import Known, Marks
 from durable_nb.store.manifests import KEYFRAME_EVERY, apply_body, delta_body, keyframe_body
-from durable_nb.store.pending import PendingChunks, Ticket, names_now, parse_place, place
+from durable_nb.store.pending import PendingChunks, Ticket, parse_place, place
 
 __all__ = ["Prepared", "prepare"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A commit, ready to be handed over. `pieces` are the new chunks and then the attachments."""
+    """A commit, ready to be handed over. `pieces` are the new chunks and then the attachments.
+
+    `piece_marks` are the marks of the new chunks, as they were when the value was looked at.
+    """
 
     ticket: Ticket
     draft: EventDraft
@@ -30,8 +32,9 @@ class Prepared:
     body: Json
     manifest: Manifest
     depth: int
-    marks: Mapping[MarkKey, Marks]
+    marks: Mapping[GroupId, Sequence[Marks]]
     pieces: Sequence[memoryview]
+    piece_marks: Sequence[bytes]
     chunks: int
     attachments: Sequence[str]
 
@@ -50,33 +53,33 @@ def prepare(
     parent: Manifest | None,
     depth: int,
     corrupted: bool,
-    prior: Mapping[MarkKey, Marks],
+    known: Known,
     tickets: Mapping[int, Ticket],
     workflow_id: str,
 ) -> Prepared:
     """Find out what is new in a delta of `parent`, which is `depth` deltas away from its keyframe.
 
-    `prior` holds the marks of the commits before, `tickets` the hand-overs that are not settled. ValueError when the
-    delta is not whole.
+    `known` are the chunks of the commits before by their marks, `tickets` the hand-overs that are not settled.
+    ValueError when the delta is not whole.
     """
     pieces: list[memoryview] = []
-    marks: dict[MarkKey, Marks] = {}
+    marks: dict[GroupId, Sequence[Marks]] = {}
     groups: dict[GroupId, Group] = {}
+    find, new = known.reader(), dict[bytes, str]()
     for data in delta.groups:
-        refs: list[BufferRef] = []
-        for i, buffer in enumerate((memoryview(data.pickle), *data.buffers)):
-            at = (data.group_id, i)
-            ref, marks[at] = changed_chunks(buffer.cast("B"), prior.get(at), ticket, tickets, pieces)
-            refs.append(ref)
-        groups[data.group_id] = Group(
-            group_id=data.group_id,
-            names=data.names,
-            codec=data.codec,
-            pickle=refs[0],
-            buffers=tuple(refs[1:]),
-            deps=data.deps,
-            types=data.types,
-        )
+        made: list[Marks] = []
+        for whole, chunk_bytes, each in buffers_of(data):
+            entries: list[str] = []
+            for chunk, mark in zip(cut(whole, chunk_bytes), each, strict=True):
+                entry = find(mark) or new.get(mark)
+                if entry is None:
+                    entry = new[mark] = place(ticket.number, len(pieces))
+                    pieces.append(chunk)
+                entries.append(entry)
+            chunks = _named(entries, ticket, tickets)
+            made.append(Marks(ref=BufferRef(size_bytes=len(whole), chunk_bytes=chunk_bytes, chunks=chunks), marks=each))
+        groups[data.group_id] = stored_as(data, [each.ref for each in made])
+        marks[data.group_id] = made
     body = delta_body(delta, groups, parent, workflow_id, depth + 1)
     manifest = apply_body(parent, body)
     # As decoded from the body a group would hold places; these hold on to the hand-over that will name them.
@@ -93,32 +96,10 @@ def prepare(
         depth=body["depth"],
         marks=marks,
         pieces=(*pieces, *(memoryview(content) for content in attachments.values())),
+        piece_marks=tuple(new),
         chunks=len(pieces),
         attachments=tuple(attachments),
     )
-
-
-def changed_chunks(
-    data: memoryview,
-    prior: Marks | None,
-    ticket: Ticket,
-    tickets: Mapping[int, Ticket],
-    pieces: list[memoryview],
-) -> tuple[BufferRef, Marks]:
-    """Add the chunks of a buffer that differ from its last commit to `pieces`; return its reference and its marks."""
-    entries: list[str] = []
-    marks: list[bytes] = []
-    names = names_now(prior.ref.chunks) if prior is not None else ()
-    for i, chunk in enumerate(cut(data)):
-        mark = xxhash.xxh3_128_digest(chunk)
-        marks.append(mark)
-        if prior is not None and _is_same(prior, i, len(chunk), mark):
-            entries.append(names[i])
-        else:
-            entries.append(place(ticket.number, len(pieces)))
-            pieces.append(chunk)
-    ref = BufferRef(size_bytes=len(data), chunk_bytes=CHUNK_BYTES, chunks=_named(entries, ticket, tickets))
-    return ref, Marks(ref=ref, marks=tuple(marks))
 
 
 def _named(entries: Sequence[str], ticket: Ticket, tickets: Mapping[int, Ticket]) -> Sequence[Digest]:
@@ -126,9 +107,3 @@ def _named(entries: Sequence[str], ticket: Ticket, tickets: Mapping[int, Ticket]
     if not numbers:
         return tuple(map(Digest, entries))
     return PendingChunks(entries, {n: ticket if n == ticket.number else tickets[n] for n in numbers})
-
-
-def _is_same(prior: Marks, i: int, size_bytes: int, mark: bytes) -> bool:
-    if i >= len(prior.marks) or prior.marks[i] != mark:
-        return False
-    return size_bytes == min(CHUNK_BYTES, prior.ref.size_bytes - i * CHUNK_BYTES)

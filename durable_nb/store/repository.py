@@ -30,7 +30,7 @@ from durable_nb.store.workflow import Workflow
 
 __all__ = ["FORMAT_VERSION", "Repository", "Workflow"]
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 WORKFLOWS = "workflows"
 QUARANTINE = "quarantine"
 GC_LEASE = "leases"
@@ -57,6 +57,7 @@ class Repository:
         key: SigningKey,
         clock: Clock,
         trust: bool,
+        version: int,
         writable: bool,
         accepts: Callable[[str], bool],
     ) -> None:
@@ -67,7 +68,7 @@ class Repository:
         self.accepts = accepts
         self.chunks = ChunkStore(files)
         self.reached: Callable[[str], None] = _nothing
-        self._writable = writable
+        self._version, self._writable = version, writable
         self._open: dict[str, Workflow] = {}
 
     @classmethod
@@ -95,7 +96,8 @@ class Repository:
                     )
                 _make(files)
                 mark = files.read("FORMAT")
-        return cls(files, key=key, clock=clock, trust=trust, writable=_may_write(mark), accepts=accepts)
+        version, writable = _read_version(mark)
+        return cls(files, key=key, clock=clock, trust=trust, version=version, writable=writable, accepts=accepts)
 
     # Workflows.
 
@@ -136,6 +138,10 @@ class Repository:
         workflow = self._opened(workflow_id, folder, kernel_id, owner)
         try:
             self._refuse_during_gc(owner)
+            if self._version < FORMAT_VERSION:
+                # From now on there may be objects in it that an older durable_nb would misread.
+                write_durably(self.files, "FORMAT", _mark_of(FORMAT_VERSION))
+                self._version = FORMAT_VERSION
             self.chunks.refresh(durable=True)
             workflow.left_over = finish(
                 workflow,
@@ -312,16 +318,20 @@ def _read_mark(files: Files) -> bytes | None:
         return None
 
 
+def _mark_of(version: int) -> bytes:
+    return canonical({"format": "durable_nb", "version": version, "flags": []}) + b"\n"
+
+
 def _make(files: Files) -> None:
     for folder in ("", TMP, PACKS, WORKFLOWS):
         files.make_folder(folder)
     # The format mark comes last: a folder without it is one whose making was interrupted, and is made again.
     write_durably(files, ".gitignore", b"*\n")
-    write_durably(files, "FORMAT", canonical({"format": "durable_nb", "version": FORMAT_VERSION, "flags": []}) + b"\n")
+    write_durably(files, "FORMAT", _mark_of(FORMAT_VERSION))
 
 
-def _may_write(mark: bytes) -> bool:
-    """Return whether this version may write here; FormatVersion when it may not even read."""
+def _read_version(mark: bytes) -> tuple[int, bool]:
+    """Return the version, and whether this durable_nb may write here; FormatVersion when it may not even read."""
     try:
         content = json.loads(mark)
         version, flags = int(content["version"]), set(content["flags"])
@@ -340,4 +350,4 @@ def _may_write(mark: bytes) -> bool:
             "nothing was changed.",
             hint="Upgrade durable_nb to open it.",
         )
-    return flags <= KNOWN_FLAGS
+    return version, flags <= KNOWN_FLAGS

@@ -15,11 +15,11 @@ from durable_nb.errors import CheckpointError, RepositoryError
 from durable_nb.model import CheckpointId, Delta, Event, EventDraft, Json, Manifest
 from durable_nb.ports import Clock
 from durable_nb.store.behind import Behind, made_by
-from durable_nb.store.chunks import Marks
-from durable_nb.store.commits import Commits, MarkKey
+from durable_nb.store.commits import Commits
 from durable_nb.store.files import LocalFiles
 from durable_nb.store.handover import places_named_by
 from durable_nb.store.journal import FileJournal
+from durable_nb.store.known import Known
 from durable_nb.store.left_over import LeftOver
 from durable_nb.store.pending import Ticket
 from durable_nb.store.preparing import Prepared, prepare
@@ -47,7 +47,7 @@ class Saving(Commits):
     _journal: FileJournal
     _key: SigningKey
     _events: list[Event]
-    _marks: dict[MarkKey, Marks]
+    _stored: Known
     _corrupted: set[str]
     _behind: Behind | None
     _handed: dict[CheckpointId, tuple[Manifest, int]]
@@ -173,7 +173,7 @@ class Saving(Commits):
             parent=parent,
             depth=depth,
             corrupted=delta.parent in self._corrupted,
-            prior=self._marks,
+            known=self._stored,
             tickets=self._behind.tickets,
             workflow_id=self.workflow_id,
         )
@@ -191,13 +191,12 @@ class Saving(Commits):
         if self._behind is None or self._behind.failure is not None:
             raise self._overtaken(prepared.ticket.checkpoint_id)
         try:
-            self._behind.hand_over(prepared)
+            steady = self._behind.hand_over(prepared)
         except OSError:
             return None  # the commit is made in this process instead, which says what is wrong with the disk
         manifest = prepared.manifest
         self._handed[manifest.checkpoint_id] = (manifest, prepared.depth)
-        kept = {gid for gid in manifest.groups if (gid, 0) not in prepared.marks}
-        self._marks = {at: mark for at, mark in self._marks.items() if at[0] in kept} | dict(prepared.marks)
+        self._stored.update(manifest.groups, prepared.marks if steady else {})
         return manifest
 
     def _overtaken(self, checkpoint_id: CheckpointId) -> CheckpointError:
@@ -218,7 +217,7 @@ class Saving(Commits):
             return
         self._noted(self._behind.take_in())
         for ticket in self._behind.altered:
-            self._marks = {at: m for at, m in self._marks.items() if ticket.checkpoint_id != _checkpoint_of(at)}
+            self._stored.drop(ticket.checkpoint_id)
         self._behind.altered.clear()
         self._check()
 
@@ -302,7 +301,8 @@ class Saving(Commits):
         for ticket in lost:
             ticket.error = behind.failure
             self._handed.pop(ticket.checkpoint_id, None)
-        self._marks = {} if lost else self._marks
+        if lost:
+            self._stored.clear()
         self._behind = None
         self.no_writer = f"the process that saves in the background has failed: {behind.failure}"
         self._setback = Setback(error=behind.failure, lost=tuple(ticket.checkpoint_id for ticket in lost))
@@ -314,7 +314,3 @@ class Saving(Commits):
 def _batch(events: Sequence[Event], first: Event, more: int) -> Sequence[Event]:
     begin = next(i for i, event in enumerate(events) if event is first)
     return events[begin : begin + 1 + more]
-
-
-def _checkpoint_of(at: MarkKey) -> str:
-    return at[0].partition(".")[0]

@@ -29,9 +29,10 @@ from durable_nb.model import (
 )
 from durable_nb.ports import Files
 from durable_nb.store import endings, inline
-from durable_nb.store.chunks import ChunkStore, Marks, damaged, digest_of, missing
-from durable_nb.store.commits import MarkKey, Plan, make_plan, manifest_name, stage
+from durable_nb.store.chunks import ChunkStore, damaged, digest_of, missing
+from durable_nb.store.commits import Plan, make_plan, manifest_name, stage
 from durable_nb.store.explain import not_saved, reading, writing
+from durable_nb.store.known import Known
 from durable_nb.store.manifests import (
     KEYFRAME_EVERY,
     apply_body,
@@ -107,7 +108,7 @@ class Workflow(Saving):
         self._inline: dict[Digest, Event] = {}
         self._resolved: OrderedDict[CheckpointId, tuple[Manifest, int]] = OrderedDict()
         self._highest = 0
-        self._marks: dict[MarkKey, Marks] = {}
+        self._stored = Known()
         self._begin_saving()
         for event in journal.read():
             self._note(event)
@@ -310,7 +311,7 @@ class Workflow(Saving):
         self._must_be_next(delta)
         try:
             parent, depth = (None, -1) if delta.parent is None else self._known(delta.parent)
-            staged = stage(delta, self._chunks, self._marks, self._inline.keys())
+            staged = stage(delta, self._chunks, self._stored, self._inline.keys())
             body = delta_body(delta, staged.groups, parent, self.workflow_id, depth + 1)
             manifest = apply_body(parent, body)
             if body["depth"] >= KEYFRAME_EVERY or delta.parent in self._corrupted:
@@ -320,8 +321,7 @@ class Workflow(Saving):
         except OSError as error:
             raise not_saved(error) from error
         self._remember(manifest, body["depth"])
-        kept = {gid for gid in manifest.groups if gid not in staged.groups}
-        self._marks = {at: mark for at, mark in self._marks.items() if at[0] in kept} | staged.marks
+        self._stored.update(manifest.groups, staged.marks)
         return Committed(event=events[0], manifest=manifest, stored_bytes=plan.stored_bytes)
 
     def delete_checkpoint(self, checkpoint_id: CheckpointId) -> Event:

@@ -2,8 +2,9 @@
 prints the worked example of FORMAT.md.
 
 The same clock, key and kernels every time, so that the result is the same every time; only another version of the
-zstd library may compress to other bytes. `repo-v1/` was made by this script and is never made again: it stands for the
-repositories that are out there. The first three cells are the worked example of FORMAT.md.
+zstd library may compress to other bytes. `repo-v1/` and `repo-v2/` were made by this script, the first without the last
+two cells, and are never made again: they stand for the repositories that are out there. The first three cells are the
+worked example of FORMAT.md.
 """
 
 from __future__ import annotations
@@ -142,6 +143,14 @@ def make(root: Path) -> dict[str, Values]:
     del expected["c3"]
     state |= second.cell("report", 1, {"report": {"title": "Another plot", "pages": list(range(200))}})
     expected["c6"] = dict(state)
+
+    # A large buffer, and then one byte of it: the second body tells what is different from the first one.
+    grid = bytearray(600_000)
+    state |= second.cell("grid", 1, {"grid": pickle.PickleBuffer(grid)})
+    expected["c7"] = dict(state)
+    grid[400_000] = 1
+    state |= second.cell("point", 1, {"grid": pickle.PickleBuffer(grid)})
+    expected["c8"] = dict(state)
     second.workflow.close()
     return expected
 

@@ -45,13 +45,28 @@ def canonical(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode()
 
 
+def whole(ref: dict[str, Any], parent: dict[str, Any]) -> dict[str, Any]:
+    """Return a reference with all of its digests; one that is told as a difference takes the others from the parent."""
+    if "like" not in ref:
+        return ref
+    group_id, index = ref["like"]
+    group = parent["groups"][group_id]
+    before = [group["pickle"], *group["buffers"]][index]
+    if before["chunk_bytes"] != ref["chunk_bytes"]:
+        raise Damaged("a buffer differs from one with chunks of another size")
+    count = -(-ref["size_bytes"] // ref["chunk_bytes"])
+    known = dict(enumerate(before["chunks"])) | {int(i): digest for i, digest in ref["changed"].items()}
+    chunks = [known[i] for i in range(count)]
+    return {"size_bytes": ref["size_bytes"], "chunk_bytes": ref["chunk_bytes"], "chunks": chunks}
+
+
 class Repository:
     """Everything that can be read from one `.durable` folder."""
 
     def __init__(self, root: Path, key: bytes) -> None:
         mark = json.loads((root / "FORMAT").read_bytes())
-        if mark["format"] != "durable_nb" or mark["version"] != 1:
-            raise Damaged("not a repository of version 1")
+        if mark["format"] != "durable_nb" or mark["version"] not in (1, 2):
+            raise Damaged("not a repository of version 1 or 2")
         self.root = root
         self.key = key
         self.chunks = self._index_packs()
@@ -136,6 +151,10 @@ class Workflow:
         if body["depth"] > 0:
             parent = self.manifest(body["parent"])
         result = dict(body)
+        for group in body["groups"].values():
+            if group is not None:
+                group["pickle"] = whole(group["pickle"], parent)
+                group["buffers"] = [whole(ref, parent) for ref in group["buffers"]]
         for part in ("names", "groups", "process", "shell", "versions"):
             merged = {**parent[part], **body[part]}
             result[part] = {key: value for key, value in merged.items() if value is not None}
@@ -165,7 +184,10 @@ class Workflow:
             body = json.loads(encoded)
             if canonical(body) != encoded or len(encoded) != place["size_bytes"]:
                 raise Damaged(f"{place['manifest']} is not canonical")
-        if (body["format"], body["workflow_id"], body["checkpoint_id"]) != (1, self.workflow_id, checkpoint_id):
+        if body["format"] not in (1, 2) or (body["workflow_id"], body["checkpoint_id"]) != (
+            self.workflow_id,
+            checkpoint_id,
+        ):
             raise Damaged(f"the body of {checkpoint_id} belongs elsewhere")
         return body
 

@@ -88,10 +88,10 @@ def independently(root: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     return events, {checkpoint_id: workflow.restore(checkpoint_id) for checkpoint_id in workflow.checkpoints}
 
 
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    """Return a copy of the committed repository."""
-    return Path(shutil.copytree(HERE / "repo-v1" / "repo", tmp_path / "old"))
+@pytest.fixture(params=["repo-v1", "repo-v2"])
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return a copy of a committed repository of each format version."""
+    return Path(shutil.copytree(HERE / request.param / "repo", tmp_path / request.param))
 
 
 def test_the_reader_shares_no_code_with_durable_nb() -> None:
@@ -114,10 +114,12 @@ def test_a_fresh_repository_is_read_alike(tmp_path: Path) -> None:
 
 
 def test_the_old_repository_is_read_alike(tmp_path: Path, old: Path) -> None:
-    """The committed repository of format version 1 is read by today's durable_nb, with what was put in back then."""
+    """The committed repositories of every format version are read, with what was put in back then."""
     before = files_of(old)
     assert independently(old) == through_durable_nb(old)
-    assert through_durable_nb(old)[1] == maker.make(tmp_path / "fresh")
+    states, made = through_durable_nb(old)[1], maker.make(tmp_path / "fresh")
+    assert states == {checkpoint_id: made[checkpoint_id] for checkpoint_id in states}
+    assert len(states) == {"repo-v1": 5, "repo-v2": 7}[old.name]
     assert files_of(old) == before
 
 
@@ -149,13 +151,14 @@ def test_the_old_repository_is_whole_and_can_be_continued(old: Path) -> None:
     kernel.workflow.close()
     events, states = independently(old)
     assert (events, states) == through_durable_nb(old)
-    assert states["c7"]["y"] == added["y"]
+    assert list(states.values())[-1]["y"] == added["y"]
+    assert (old / "FORMAT").read_bytes() == b'{"flags":[],"format":"durable_nb","version":2}\n'
 
 
-def test_the_old_repository_is_what_the_script_makes(tmp_path: Path, old: Path) -> None:
+def test_the_newest_repository_is_what_the_script_makes(tmp_path: Path) -> None:
     """The format has not moved: today's durable_nb writes the committed files, but for the bytes that zstd chooses."""
     maker.make(tmp_path / "fresh")
-    fresh, committed = files_of(tmp_path / "fresh"), files_of(old)
+    fresh, committed = files_of(tmp_path / "fresh"), files_of(HERE / "repo-v2" / "repo")
     same = [name for name in committed if not name.endswith((".pack", ".ndjson"))]
     assert len(same) >= 7
     assert {name: fresh.get(name) for name in same} == {name: committed[name] for name in same}
@@ -168,7 +171,7 @@ def test_a_changed_byte_is_seen_by_the_reader(tmp_path: Path) -> None:
     maker.make(tmp_path / "fresh")
     root = tmp_path / "fresh"
     targets = [*root.rglob("*.pack"), *root.rglob("manifests/c4*.json"), *root.rglob("journal/*.ndjson")]
-    assert len(targets) == 5
+    assert len(targets) == 7
     whole = independently(root)
     for path in targets:
         content = bytearray(path.read_bytes())
@@ -185,4 +188,14 @@ def test_a_changed_byte_is_seen_by_the_reader(tmp_path: Path) -> None:
 
 def test_the_example_in_the_document_is_the_committed_one() -> None:
     """The worked example of FORMAT.md is what is in the committed repository, digest for digest."""
-    assert maker.example(HERE / "repo-v1" / "repo") in FORMAT_MD.read_text(encoding="utf-8")
+    assert maker.example(HERE / "repo-v2" / "repo") in FORMAT_MD.read_text(encoding="utf-8")
+
+
+def test_one_changed_byte_is_told_by_one_digest(tmp_path: Path) -> None:
+    """The body of the last cell names one chunk of the large buffer, and the reader puts it among the others."""
+    maker.make(tmp_path / "fresh")
+    workflow = reader.Repository(tmp_path / "fresh", KEY).workflows()[maker.WORKFLOW_ID]
+    body = workflow._body("c8")
+    assert (2, {"g-c8-grid"}) == (body["format"], body["groups"].keys())
+    (ref,) = body["groups"]["g-c8-grid"]["buffers"]
+    assert (["g-c7-grid", 1], ["3"]) == (ref["like"], list(ref["changed"]))

@@ -187,7 +187,7 @@ def test_gc_touches_nothing_where_a_needed_object_is_damaged() -> None:
 def test_a_newer_format_is_refused_and_an_unknown_flag_is_read_only() -> None:
     """FormatVersion, with nothing changed, for a repository of a newer durable_nb; unknown flags forbid writing."""
     files, life = lived()
-    files.replace("FORMAT", b'{"flags":[],"format":"durable_nb","version":2}\n')
+    files.replace("FORMAT", b'{"flags":[],"format":"durable_nb","version":3}\n')
     before = files.snapshot()
     with pytest.raises(FormatVersion):
         open_repository(files)

@@ -7,9 +7,13 @@ import random
 
 import pytest
 
+from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, marks_of
 from durable_nb.errors import Integrity
-from durable_nb.store import chunks
-from durable_nb.store.chunks import CHUNK_BYTES, ChunkStore, compress, decompress
+from durable_nb.model import CheckpointId, Delta, GroupData, GroupId
+from durable_nb.store import chunks, commits
+from durable_nb.store.chunks import ChunkStore, compress, decompress
+from durable_nb.store.commits import stage
+from durable_nb.store.known import Known
 from durable_nb.testing.simfiles import SimFiles
 
 
@@ -38,7 +42,7 @@ def test_a_buffer_comes_back_from_its_chunks(size_bytes: int) -> None:
     files = SimFiles()
     store = store_on(files)
     data = noise(size_bytes)
-    ref, _, new = store.put(memoryview(data), None)
+    ref, new = store.put(memoryview(data))
     store.write_pack(new.items())
     later = ChunkStore(files)
     later.refresh(durable=False)
@@ -49,7 +53,7 @@ def test_a_buffer_comes_back_from_its_chunks(size_bytes: int) -> None:
 
 def test_a_chunk_is_named_by_the_sha256_of_its_raw_bytes() -> None:
     """The name is the lower-case hex SHA-256, whatever is stored for it."""
-    ref, _, _ = store_on(SimFiles()).put(memoryview(b"x" * 100_000), None)
+    ref, _ = store_on(SimFiles()).put(memoryview(b"x" * 100_000))
     assert (hashlib.sha256(b"x" * 100_000).hexdigest(),) == ref.chunks
 
 
@@ -57,16 +61,26 @@ def test_what_is_stored_is_not_stored_again() -> None:
     """The same content, also inside another buffer, adds no chunk."""
     store = store_on(SimFiles())
     data = noise(2 * CHUNK_BYTES)
-    store.write_pack(store.put(memoryview(data), None)[2].items())
-    assert store.put(memoryview(data[CHUNK_BYTES:]), None)[2] == {}
+    store.write_pack(store.put(memoryview(data))[1].items())
+    assert store.put(memoryview(data[CHUNK_BYTES:]))[1] == {}
+
+
+def staged(store: ChunkStore, known: Known, data: bytes, *, number: int = 1) -> tuple[list[str], dict[str, int]]:
+    """Stage a group with one buffer and store it; return the digests of its chunks, and the sizes of the new ones."""
+    group = GroupData(
+        group_id=GroupId(f"c{number}.0"), names=("x",), codec="pickle5", pickle=b"p", buffers=[memoryview(data)]
+    )
+    found = stage(Delta(checkpoint_id=CheckpointId(f"c{number}"), parent=None, groups=[group]), store, known, ())
+    store.write_pack(found.new.items())
+    known.update((), found.marks)
+    return list(found.groups[group.group_id].buffers[0].chunks), {d: len(c) for d, c in found.new.items()}
 
 
 def test_an_unchanged_chunk_costs_no_sha256(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the marks of the last commit only the changed chunk is hashed and stored."""
-    store = store_on(SimFiles())
+    """With the marks of the last commit only the changed chunk is hashed and stored, in whatever group it is now."""
+    store, known = store_on(SimFiles()), Known()
     data = bytearray(noise(4 * CHUNK_BYTES + 10))
-    ref, marks, new = store.put(memoryview(data), None)
-    store.write_pack(new.items())
+    before, _ = staged(store, known, bytes(data))
     data[CHUNK_BYTES + 5] ^= 1
     hashed: list[int] = []
     whole = chunks.digest_of
@@ -75,30 +89,56 @@ def test_an_unchanged_chunk_costs_no_sha256(monkeypatch: pytest.MonkeyPatch) -> 
         hashed.append(len(chunk))
         return whole(chunk)
 
-    monkeypatch.setattr(chunks, "digest_of", counting)
-    changed, _, new = store.put(memoryview(data), marks)
-    assert hashed == [CHUNK_BYTES]
-    assert [changed.chunks[1]] == list(new)
-    assert [i for i in range(5) if ref.chunks[i] != changed.chunks[i]] == [1]
+    monkeypatch.setattr(commits, "digest_of", counting)
+    after, new = staged(store, known, bytes(data), number=2)
+    assert (hashed, list(new)) == ([CHUNK_BYTES], [after[1]])
+    assert [i for i in range(5) if before[i] != after[i]] == [1]
 
 
 def test_a_chunk_that_gc_took_away_is_stored_again_though_its_mark_is_known() -> None:
     """Marks say that content is unchanged, never that it is still stored."""
-    store = store_on(SimFiles())
+    store, known = store_on(SimFiles()), Known()
     data = noise(100_000)
-    _, marks, new = store.put(memoryview(data), None)
-    store.write_pack(new.items())
+    staged(store, known, data)
     store.forget(next(iter(store.packs)))
-    assert len(store.put(memoryview(data), marks)[2]) == 1
+    assert len(staged(store, known, data, number=2)[1]) == 2
 
 
 def test_a_shorter_last_chunk_is_not_taken_for_its_longer_one() -> None:
     """A buffer that grew or shrank keeps only the chunks that are the same."""
-    store = store_on(SimFiles())
-    _, marks, _ = store.put(memoryview(bytes(CHUNK_BYTES + 10)), None)
-    for size_bytes in (CHUNK_BYTES + 9, CHUNK_BYTES + 11, 10):
-        ref, _, _ = store.put(memoryview(bytes(size_bytes)), marks)
-        assert hashlib.sha256(bytes(size_bytes)[-(size_bytes % CHUNK_BYTES) :]).hexdigest() == ref.chunks[-1]
+    store, known = store_on(SimFiles()), Known()
+    staged(store, known, bytes(CHUNK_BYTES + 10))
+    for number, size_bytes in enumerate((CHUNK_BYTES + 9, CHUNK_BYTES + 11, 10), 2):
+        digests, _ = staged(store, known, bytes(size_bytes), number=number)
+        assert hashlib.sha256(bytes(size_bytes)[-(size_bytes % CHUNK_BYTES) :]).hexdigest() == digests[-1]
+
+
+def test_bytes_that_change_while_they_are_named_are_not_found_by_their_old_mark() -> None:
+    """A mark that was taken before a thread wrote says nothing of what was stored."""
+    store, known = store_on(SimFiles()), Known()
+    data = bytearray(noise(1000))
+    marks = (marks_of(memoryview(b"p"), PICKLE_CHUNK_BYTES), marks_of(memoryview(bytes(data)), CHUNK_BYTES))
+    data[0] ^= 1
+    group = GroupData(
+        group_id=GroupId("c1.0"), names=("x",), codec="pickle5", pickle=b"p", buffers=[memoryview(data)], marks=marks
+    )
+    delta = Delta(checkpoint_id=CheckpointId("c1"), parent=None, groups=[group])
+    known.update((), stage(delta, store, known, ()).marks)
+    find = known.reader()
+    assert (True, None) == (find(marks[0][0]) is not None, find(marks[1][0]))
+
+
+def test_marks_of_groups_that_are_gone_are_let_go() -> None:
+    """What is known stays in proportion to what the newest commit holds."""
+    store, known = store_on(SimFiles()), Known()
+    last = noise(1000, 7)
+    for number in range(1, 40):
+        staged(store, known, noise(600 * CHUNK_BYTES // 1000, number), number=number)
+    staged(store, known, last, number=40)
+    assert len(known._places) < 10_000
+    assert known.reader()(marks_of(memoryview(last), CHUNK_BYTES)[0]) is not None
+    known.drop("c40")
+    assert known.reader()(marks_of(memoryview(last), CHUNK_BYTES)[0]) is None
 
 
 def test_compression_is_used_only_where_it_shrinks() -> None:
@@ -116,7 +156,7 @@ def test_a_wrong_byte_is_an_integrity_error_that_names_the_chunk() -> None:
     """Whatever byte of a record is wrong, the chunk is refused under its name, unless its content is whole."""
     files = SimFiles()
     store = store_on(files)
-    ref, _, new = store.put(memoryview(b"some text " * 500), None)
+    ref, new = store.put(memoryview(b"some text " * 500))
     store.write_pack(new.items())
     (entry,) = store.entries(ref.chunks[0])
     unharmed = 0
@@ -139,8 +179,8 @@ def test_a_pack_without_its_index_is_read_by_its_records() -> None:
     """A damaged footer is noted, and every record is found by stepping from header to header."""
     files = SimFiles()
     store = store_on(files)
-    refs = [store.put(memoryview(noise(1000, seed)), None) for seed in range(20)]
-    store.write_pack([item for _, _, new in refs for item in new.items()])
+    refs = [store.put(memoryview(noise(1000, seed))) for seed in range(20)]
+    store.write_pack([item for _, new in refs for item in new.items()])
     (pack,) = store.packs
     for offset in (-1, -40, -100):
         copy = files.copy()
@@ -156,7 +196,7 @@ def test_opening_reads_the_index_and_not_the_data() -> None:
     """A store with megabytes in it is opened with one short read for each pack."""
     files = SimFiles()
     store = store_on(files)
-    store.write_pack(store.put(memoryview(noise(5 * CHUNK_BYTES)), None)[2].items())
+    store.write_pack(store.put(memoryview(noise(5 * CHUNK_BYTES)))[1].items())
     read_bytes: list[int] = []
     inner = files.read
 
@@ -175,7 +215,7 @@ def test_an_index_longer_than_the_first_read_is_read_whole() -> None:
     """A pack with a thousand chunks opens with all of them."""
     files = SimFiles()
     store = store_on(files)
-    new = [store.put(memoryview(f"chunk {n}".encode()), None)[2] for n in range(1000)]
+    new = [store.put(memoryview(f"chunk {n}".encode()))[1] for n in range(1000)]
     store.write_pack([item for one in new for item in one.items()])
     later = ChunkStore(files)
     later.refresh(durable=False)
@@ -187,8 +227,8 @@ def test_a_reader_follows_a_chunk_to_another_pack() -> None:
     """When another process has moved a chunk, the next read finds it where it is now."""
     files = SimFiles()
     store = store_on(files)
-    ref, _, new = store.put(memoryview(noise(1000, 1)), None)
-    other = store.put(memoryview(noise(1000, 2)), None)[2]
+    ref, new = store.put(memoryview(noise(1000, 1)))
+    other = store.put(memoryview(noise(1000, 2)))[1]
     store.write_pack([*new.items(), *other.items()])
     reader = ChunkStore(files)
     reader.refresh(durable=False)
