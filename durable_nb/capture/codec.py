@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import xxhash
-
 from durable_nb.capture import rebuild
 from durable_nb.capture.caches import Entries
 from durable_nb.capture.deep import DeepPickler
@@ -30,6 +28,7 @@ from durable_nb.capture.groups import Grouping
 from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, quiet
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
+from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, digest_of_marks, marks_of
 
 __all__ = ["CHANGING", "Codec", "Dumped", "Failed", "Lost", "Partly", "explain"]
 
@@ -39,14 +38,13 @@ _C_LIMIT = 10_000  # levels of C recursion that fit the stack of a main thread
 _DEEP = 100  # from so many levels on a group is written by the loop, once it was too deep
 
 
-def _digest(data: bytes, buffers: Sequence[memoryview]) -> str:
-    if not buffers:
-        return str(xxhash.xxh3_128_hexdigest(data))
-    state = xxhash.xxh3_128(data)
-    for buffer in buffers:
-        state.update(buffer.nbytes.to_bytes(8, "little"))
-        state.update(buffer)
-    return str(state.hexdigest())
+def _marks(data: bytes, buffers: Sequence[memoryview]) -> tuple[str, tuple[tuple[bytes, ...], ...]]:
+    """Return a fingerprint of a pickle and its buffers, and the marks of their chunks, in one pass over the bytes."""
+    whole = memoryview(data)
+    marks = (marks_of(whole, PICKLE_CHUNK_BYTES), *(marks_of(b.cast("B"), CHUNK_BYTES) for b in buffers))
+    if not buffers and len(data) <= PICKLE_CHUNK_BYTES:
+        return marks[0][0].hex(), marks
+    return digest_of_marks([len(data), *(b.nbytes for b in buffers)], marks), marks
 
 
 class Failed(Exception):
@@ -85,6 +83,7 @@ class Dumped:
     types: frozenset[type]
     marks: frozenset[str] = frozenset()
     digest: str  # fingerprint: equal only if all bytes are
+    chunk_marks: tuple[tuple[bytes, ...], ...] = ()
     size_bytes: int
     deep: bool = False
     caches: bool = False
@@ -92,7 +91,7 @@ class Dumped:
 
     def slim(self) -> Dumped:
         """Return the same without its bytes, for a group that is stored already."""
-        return replace(self, pickle=b"", buffers=[])
+        return replace(self, pickle=b"", buffers=[], chunk_marks=())
 
 
 def explain(error: BaseException, obj: object = None) -> str:
@@ -213,10 +212,12 @@ class Codec:
         finally:
             SHARING.reset(token)
         buffers = pickler.buffers
+        digest, chunk_marks = _marks(data, buffers)
         return Dumped(
             pickle=data,
             buffers=buffers,
-            digest=_digest(data, buffers),
+            digest=digest,
+            chunk_marks=chunk_marks,
             size_bytes=len(data) + sum(b.nbytes for b in buffers),
             codec="pickle5",
             deps=tuple(sorted(pickler.deps)),
@@ -265,7 +266,7 @@ class Codec:
             codec="dill",
             deps=(),
             types=frozenset({type(value)}),
-            digest=_digest(data, []),
+            digest=_marks(data, [])[0],
             size_bytes=len(data),
         )
 

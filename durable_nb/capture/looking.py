@@ -174,6 +174,7 @@ class Look:
                 codec=dumped.codec,
                 pickle=dumped.pickle,
                 buffers=dumped.buffers,
+                marks=dumped.chunk_marks,
                 deps=dumped.deps,
                 types=tuple(sorted(f"{c.__module__}.{c.__qualname__}" for c in dumped.types)),
             )

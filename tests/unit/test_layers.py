@@ -22,7 +22,7 @@ MAX_LINES = 450
 LAYERS = (
     ("errors",),
     ("model",),
-    ("history", "retry", "config", "ports", "clock", "resources"),
+    ("history", "retry", "config", "ports", "clock", "resources", "chunking"),
     ("reuse",),
     ("capture", "store", "projection"),
     ("reducers",),
