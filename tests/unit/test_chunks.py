@@ -188,7 +188,7 @@ def test_a_pack_without_its_index_is_read_by_its_records() -> None:
         later = ChunkStore(copy)
         later.refresh(durable=False)
         assert [pack] == list(later.torn)
-        for seed, (ref, _, _) in enumerate(refs):
+        for seed, (ref, _) in enumerate(refs):
             assert noise(1000, seed) == read(later, ref.chunks)
 
 
