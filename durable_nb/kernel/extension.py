@@ -129,7 +129,7 @@ class Extension:
         self.heartbeat.stop()
         self.engine.detach(reason)
         # The front end waits some seconds for a kernel to end; the next query catches up on what is left.
-        self.projection.close(timeout_s=1.5)
+        self.projection.close(timeout_s=1.5, load=False)
 
 
 def load(ip: Any) -> None:

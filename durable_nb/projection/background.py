@@ -48,6 +48,11 @@ class Background:
             self._thread = threading.Thread(target=self._work, name="durable-nb-projection", daemon=True)
             self._thread.start()
 
+    def drop(self) -> None:
+        """Leave what was handed over and not delivered yet to the next query."""
+        self._queue.clear()
+        self._everything = False
+
     def close(self, timeout_s: float = 5.0) -> None:
         """Deliver what is left and end the thread; waits at most `timeout_s`."""
         self._closing.set()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import random
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -122,8 +123,14 @@ class Projection:
         """Have `events` (None: whatever the journal holds) added by a thread soon; returns at once."""
         self._background.hand_over(events)
 
-    def close(self, timeout_s: float = 5.0) -> None:
-        """Add what was handed over and end the background thread; waits at most `timeout_s`. Queries still work."""
+    def close(self, timeout_s: float = 5.0, *, load: bool = True) -> None:
+        """Add what was handed over and end the background thread; waits at most `timeout_s`. Queries still work.
+
+        With `load` off, DuckDB is not loaded for that: at the end of a kernel it would take longer than it is given,
+        and the next query adds what is missing.
+        """
+        if not load and "duckdb" not in sys.modules:
+            self._background.drop()
         self._background.close(timeout_s)
 
     def _deliver(self, events: Sequence[Event] | None) -> None:

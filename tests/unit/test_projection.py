@@ -529,6 +529,23 @@ p.close()
     assert "False False True" == other_process(code, tmp_path)
 
 
+def test_the_end_of_a_kernel_does_not_wait_for_duckdb_to_be_loaded(world, tmp_path):
+    """What was handed over and not added is left to the next query, which adds all of it."""
+    code = """
+import sys
+from pathlib import Path
+from durable_nb.projection import Projection
+from durable_nb.store.files import LocalFiles
+from durable_nb.testing.events import History
+h = History(); h.attach()
+p = Projection(Path(sys.argv[1]) / "events.duckdb", source=lambda: h.events, files=LocalFiles(sys.argv[1]), quiet_s=60)
+p.update_in_background(h.events)
+p.close(load=False)
+print("duckdb" in sys.modules, p.query("SELECT count(*) FROM events").rows)
+"""
+    assert "False ((2,),)" == other_process(code, tmp_path)
+
+
 def test_an_exit_right_after_handing_over_is_clean(world, tmp_path):
     """A process that ends while the thread is about to work neither aborts nor hangs, and the rows are there."""
     code = """
