@@ -69,18 +69,27 @@ class _Scope:
     shared: set[str] = field(default_factory=set)  # declared `global`
 
 
+_OWN_SCOPE = (*_FUNCTIONS, ast.ClassDef)
+
+
 def _same_scope(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
     todo = list(body)
     while todo:
         node = todo.pop()
         yield node
-        if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+        if isinstance(node, _OWN_SCOPE):
             continue
         if isinstance(node, _COMPREHENSIONS):
             # Targets are the comprehension's own; only a walrus binds outside of it.
             todo.extend(n for n in ast.walk(node) if isinstance(n, ast.NamedExpr))
             continue
         todo.extend(ast.iter_child_nodes(node))
+
+
+_BINDERS = (
+    *(ast.Name, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom, ast.ExceptHandler),
+    *(ast.MatchAs, ast.MatchStar, ast.MatchMapping),
+)
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
@@ -103,7 +112,8 @@ def _function_scope(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -
     names, shared, outer = {a.arg for a in every}, set[str](), set[str]()
     body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
     for inner in _same_scope(body):
-        names.update(_bound(inner))
+        if isinstance(inner, _BINDERS):
+            names.update(_bound(inner))
         if isinstance(inner, ast.Global):
             shared.update(inner.names)
         elif isinstance(inner, ast.Nonlocal):

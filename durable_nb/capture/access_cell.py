@@ -18,6 +18,7 @@ from durable_nb.capture.access_ast import Flow
 __all__ = ["ABSENT", "Cell"]
 
 ABSENT = object()
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _LINE_MAGIC = re.compile(r"^(\s*)(?:([\w.,\s\[\]]+?)\s*=\s*)?(%|!!?)(.*)$")
 _SHELL_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _SHELL_EXPRESSION = re.compile(r"\{([^{}]+)\}")
@@ -67,12 +68,23 @@ class Cell(Flow):
         super().__init__(namespace)
         self._tree = tree
         self._source = source
+        self._lines: list[bytes] = []
         self._texts: dict[str, list[ast.expr]] | None = None
         self.reached: list[object] = []  # what imports of this cell and attributes of modules stand for
 
     def _shown(self, node: ast.expr) -> str:
         """Return a piece of code as the person wrote it."""
-        return ast.get_source_segment(self._source, node) or ast.unparse(node)
+        if node.end_lineno is None or node.end_col_offset is None:
+            return ast.unparse(node)
+        if not self._lines:
+            # `ast.get_source_segment` splits the whole source for every piece.
+            self._lines = [found[0].encode() for found in _LINE.finditer(self._source)]
+        lines = self._lines[node.lineno - 1 : node.end_lineno]
+        if not lines:
+            return ast.unparse(node)
+        lines[-1] = lines[-1][: node.end_col_offset]
+        lines[0] = lines[0][node.col_offset :]
+        return b"".join(lines).decode() or ast.unparse(node)
 
     # -- what a name stands for ----------------------------------------------------------------------------------
 

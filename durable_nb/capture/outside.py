@@ -5,6 +5,8 @@ Asked by the access analysis about live objects, however they are called in the 
 
 from __future__ import annotations
 
+import functools
+import operator
 import os
 from collections.abc import Iterable, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
@@ -63,7 +65,9 @@ def environment_ids() -> frozenset[int]:
 
 def is_environment(value: Any) -> bool:
     """Tell whether an object gives environment variables: `os.environ`, `os.environb`, `os.getenv`, `os.getenvb`."""
-    return any(value is vars(os).get(name) for name in rules.ENVIRONMENT)
+    # Asked of every name and attribute of a cell, so without a generator; a system may have no `environb`.
+    known = map(vars(os).get, rules.ENVIRONMENT)
+    return value is not None and any(map(functools.partial(operator.is_, value), known))
 
 
 def is_metadata(value: Any) -> bool:
