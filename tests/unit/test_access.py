@@ -19,6 +19,7 @@ import pytest
 
 from durable_nb.capture.access import Access, analyse, code_hash, module_digest
 from durable_nb.capture.access_bytecode import code_facts
+from durable_nb.capture.access_cell import Cell
 
 
 def notebook(*cells: str, **values: Any) -> dict[str, Any]:
@@ -767,3 +768,17 @@ def test_objects_of_one_kind_are_each_looked_at() -> None:
     namespace["one"].held, namespace["many"][1].held = 1, namespace.pop("leads")
     assert "elsewhere" not in analyse(ast.parse("one"), "one", namespace).reads
     assert "elsewhere" in analyse(ast.parse("many"), "many", namespace).reads
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_pieces_of_code_are_shown_as_they_are_written(end: str) -> None:
+    """A piece is what the source has there: over several lines, behind letters of several bytes, with a form feed."""
+    lines = ["x = 'ü' + f(a,", "      b)[0]; ж = g('é', (1,", "", "\t2))", "\x0cy = x.real if x else [i for i in z]"]
+    source = end.join(lines)
+    tree = ast.parse(source)
+    cell = Cell({}, tree, source)
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
+    assert [ast.get_source_segment(source, n) for n in nodes] == [cell._shown(n) for n in nodes]
+    made = ast.parse("f(1)").body[0].value  # type: ignore[attr-defined]
+    made.end_lineno = None
+    assert "f(1)" == cell._shown(made)
