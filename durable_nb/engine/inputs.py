@@ -26,7 +26,7 @@ from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.engine.replay import Place
 from durable_nb.errors import UsageError
 from durable_nb.history import Inputs, Record
-from durable_nb.model import Delta, Json, Manifest
+from durable_nb.model import Delta, Json, Manifest, Variable
 
 if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest
@@ -67,7 +67,7 @@ class Before:
     code_hash: str
     access: Access
     names: Mapping[str, str | None]
-    versions: Mapping[str, str]  # of all names, at that moment
+    variables: Mapping[str, Variable]  # those of the head, at that moment
     base: Any
     process: Mapping[str, str]  # digests of the components that were not untouched
     set_by_run: frozenset[str]
@@ -100,7 +100,7 @@ def before(engine: Engine, request: CellRequest) -> Before:
         code_hash=code_hash(request.transformed),
         access=access,
         names={name: version_now(engine, name) for name in read_names(engine, access)},
-        versions={name: variable.version for name, variable in head.names.items()} if head else {},
+        variables=head.names if head else {},
         base=head.checkpoint_id if head else None,
         process={name: digest for name, digest in digests(engine).items() if name in there},
         set_by_run=frozenset(engine.state.run.process_set if engine.state.run else ()),
@@ -159,21 +159,22 @@ def after(
     binds, stores = found.access.binds | late.binds, found.access.stores | late.stores
     same = {
         name
-        for name in (binds | stores) & found.versions.keys()
-        if name not in delta.names or ((now := delta.names[name]) is not None and now.version == found.versions[name])
+        for name in binds | stores
+        if (was := found.variables.get(name)) is not None
+        and (name not in delta.names or ((now := delta.names[name]) is not None and now.version == was.version))
     }
     # What changed although the code neither reads nor binds it changed through an alias, a callback or a thread: only
     # where it is what it was, and shared as it was, does the cell do the same again. What only holds on to a definition
     # that the cell made anew is as it was.
     missed = {
         name
-        for name in delta.names.keys() & found.versions.keys() - found.names.keys() - stores - binds
-        if engine.head is None or (stores | binds).isdisjoint(_deps(engine.head, name))
+        for name in delta.names.keys() - found.names.keys() - stores - binds
+        if name in found.variables and (engine.head is None or (stores | binds).isdisjoint(_deps(engine.head, name)))
     }
     kept = same - binds | missed
     effects: dict[str, Json] = {
         "written": sorted(same & binds),
-        "removed": sorted(n for n in binds - found.versions.keys() if n not in engine.shell.namespace),
+        "removed": sorted(n for n in binds if n not in found.variables and n not in engine.shell.namespace),
         "unsaved_made": sorted({u.name for u in delta.unsaved if u.name not in engine.absent} & stores),
     }
     # Named are those that were not untouched or that a cell had set; `others_untouched` tells of all others.
@@ -185,7 +186,7 @@ def after(
     modules = {name: digest for name in names if (digest := module_digest(name)) is not None}
     asked, unclear = _asked_for(found.access.present | late.present, request, files)
     depended = Inputs(
-        names={**{n: found.versions[n] for n in sorted(kept)}, **found.names},
+        names={**{n: found.variables[n].version for n in sorted(kept)}, **found.names},
         base=found.base,
         process=process,
         unset=frozenset(unset),

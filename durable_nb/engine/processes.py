@@ -54,8 +54,13 @@ def live(engine: Engine) -> dict[str, dict[str, Json]]:
 def gui_entry(engine: Engine) -> dict[str, Json]:
     """Return the manifest entry of the shell's own part as it is now."""
     gui = dict(engine.shell.gui_state())
+    if gui == engine.gui_seen.get("value"):
+        return dict(engine.gui_seen)
     text = json.dumps(gui, sort_keys=True)
-    return {"digest": hashlib.sha256(text.encode()).hexdigest(), "value": gui}
+    entry: dict[str, Json] = {"digest": hashlib.sha256(text.encode()).hexdigest(), "value": gui}
+    # Of inline figures there may be values that others change in place; all else is made anew for each answer.
+    engine.gui_seen = {} if "inline" in gui else dict(entry)
+    return entry
 
 
 def _entry(value: Any, digest: str) -> dict[str, Json]:

@@ -83,6 +83,7 @@ class Engine:
     replay: Replay = field(default_factory=Replay)
     attached_process: dict[str, str] = field(default_factory=dict)
     gui_untouched: str = ""
+    gui_seen: dict[str, Json] = field(default_factory=dict)
     # What `versions` read of packages that do not say their version: module, spec and version by library.
     installed: dict[str, tuple[Any, Any, str | None]] = field(default_factory=dict)
     cells: dict[str, Json] = field(default_factory=dict)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import copy
+import hashlib
 import importlib.metadata
 import os
 import sys
@@ -21,7 +23,7 @@ from durable_nb.capture.process_plots import Units
 from durable_nb.capture.process_registered import ArrowFunctions
 from durable_nb.capture.process_shell import Callbacks, FutureFeatures, ShellConfig
 from durable_nb.capture.process_stdlib import Environ
-from durable_nb.engine import versions
+from durable_nb.engine import processes, versions
 from durable_nb.kernel.shell import IPythonShell
 
 
@@ -282,3 +284,20 @@ def test_the_version_of_a_package_is_read_once_for_each_time_it_is_loaded(monkey
     assert "3" == version()
     module.__version__ = "4"  # type: ignore[attr-defined]
     assert "4" == version()
+
+
+def test_what_the_shell_has_switched_on_is_seen_at_once() -> None:
+    """An answer like the last one has its digest, another has its own, and one with inline figures is never assumed."""
+    state: dict[str, Any] = {"extensions": []}
+    engine: Any = SimpleNamespace(shell=SimpleNamespace(gui_state=lambda: copy.deepcopy(state)), gui_seen={})
+    first = processes.gui_entry(engine)
+    assert first == processes.gui_entry(engine)
+    state["extensions"].append("autoreload")
+    second = processes.gui_entry(engine)
+    assert (second["value"], first["digest"]) == (state, hashlib.sha256(b'{"extensions": []}').hexdigest())
+    assert first["digest"] != second["digest"]
+    state["inline"] = {"rc": {"figure.dpi": 72}}
+    third = processes.gui_entry(engine)
+    third["value"]["inline"]["rc"]["figure.dpi"] = 100  # as a library does it that changes its options in place
+    state["inline"]["rc"]["figure.dpi"] = 100
+    assert third["digest"] != processes.gui_entry(engine)["digest"]
