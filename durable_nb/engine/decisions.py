@@ -104,12 +104,36 @@ def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
             continue  # joined as they were, or all of them the cell's own and loaded together when a cell runs
         if there:
             return [f"`{name}` shares objects differently than the cell had left it"]
-        mutated = record.inputs.names.get(name) is not None and name not in engine.replay.names
-        if mutated and (holders := _holders(engine, name, record, after) - members - {name}):
-            return [
-                f"skipping would replace `{name}`, which {', '.join(f'`{h}`' for h in sorted(holders))} still holds"
-            ]
+        mutated = record.inputs.names.get(name) is not None or not facts.may_bind(name)
+        if (
+            mutated
+            and name not in engine.replay.names
+            and (holders := _holders(engine, name, record, after) - members - {name})
+        ):
+            return [_torn(name, holders)]
+        # What it shares objects with is loaded along with it, and takes the place of what is live and equal.
+        for mate in sorted(members - set(record.changed) - engine.replay.names.keys()):
+            if holders := _met_with(engine, mate, _holders(engine, mate, record, after) - members):
+                return [_torn(mate, holders)]
     return []
+
+
+def _torn(name: str, holders: Set[str]) -> str:
+    return f"skipping would replace `{name}`, which {', '.join(f'`{h}`' for h in sorted(holders))} still holds"
+
+
+def _met_with(engine: Engine, name: str, holders: Set[str]) -> Set[str]:
+    """Return the holders that a cell of this life made so, run or skipped; what comes further down is made again."""
+
+    def held(one: str, other: str) -> bool:
+        if one not in engine.replay.met:
+            return False
+        manifest = engine.workflow.manifest(engine.replay.met[one][1])
+        variable = manifest.names.get(one)
+        group = manifest.groups[variable.group_id] if variable else None
+        return group is not None and (other in group.names or other in group.deps)
+
+    return {h for h in holders if h in engine.replay.met and (held(h, name) or held(name, h))}
 
 
 def _holders(engine: Engine, name: str, record: Record, after: Manifest) -> Set[str]:

@@ -293,6 +293,14 @@ class Present:
     request: CellRequest
     live_process: Mapping[str, str]
     _key: str | None = field(default=None)
+    _bound: frozenset[str] | None = field(default=None)
+
+    def may_bind(self, name: str) -> bool:
+        """May the cell bind the name anew? Of any other it can only change the object that is there."""
+        if self._bound is None:
+            access = _access(self.request, self.engine.shell.namespace)
+            self._bound = access.stores | access.binds
+        return name in self._bound
 
     def present(self, name: str) -> bool:
         place = self.engine.replay.names.get(name)

@@ -104,7 +104,9 @@ def _made_of(engine: Engine, manifest: Manifest, wanted: Sequence[str]) -> list[
     An instance is stored as «of the class C»: if C is loaded anew, it has to become one of the new C, as it was.
     """
     live = engine.head.names if engine.head else {}
-    replaced, more = set(wanted), list[str]()
+    loaded = {manifest.names[name].group_id for name in wanted}
+    mates = {n for n, v in manifest.names.items() if v.group_id in loaded and _is_its_place(engine, n, manifest)}
+    replaced, more = {*wanted, *mates}, list[str]()
     groups = [group for group in manifest.groups.values() if group.deps and replaced.isdisjoint(group.names)]
     while True:
         found = [

@@ -103,6 +103,18 @@ def _make_view(
     return made if cls is None else made.view(cls)
 
 
+def _make_on_export(
+    buffer: Any, dtype: Any, shape: tuple[int, ...], offset: int, strides: tuple[int, ...], writeable: bool, cls: Any
+) -> Any:
+    """Return an array that holds on to the memory of a bytearray or the like, which cannot be resized meanwhile."""
+    if strides != (dtype.itemsize,):
+        return _make_view(np.frombuffer(buffer, np.uint8), dtype, shape, offset, strides, writeable, cls)
+    made = np.frombuffer(buffer, dtype, shape[0], offset)
+    if not writeable:
+        made.flags.writeable = False
+    return made if cls is None else made.view(cls)
+
+
 def _make_on_storage(storage: Any, *place: Any) -> Any:
     """Return an array on the memory of a storage of torch."""
     torch: Any = sys.modules["torch"]
@@ -124,7 +136,9 @@ def _array(a: Any) -> Any:
     kept = below if type(below) in BUFFERS else keeper(sharing, _memory(a))
     if isinstance(kept, BUFFERS):
         start, _ = span(kept) or (0, 0)
-        return _make_view, (kept, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
+        # `np.frombuffer` holds on to the buffer, `np.ndarray(buffer=…)` does not.
+        make = _make_on_export if type(root.base) is memoryview else _make_view
+        return make, (kept, a.dtype, a.shape, _offset(a, start), a.strides, a.flags.writeable, cls)
     if kept is not None and not isinstance(kept, np.ndarray):
         place = a.dtype, a.shape, _offset(a, kept.untyped_storage().data_ptr()), a.strides, a.flags.writeable, cls
         return _make_on_storage, (kept.untyped_storage(), *place)
