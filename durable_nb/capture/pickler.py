@@ -33,6 +33,7 @@ from durable_nb.capture.definitions import (
     importable,
     shared_nans,
 )
+from durable_nb.capture.own_dicts import keep_shared, shared_dict
 from durable_nb.capture.reducers import Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
@@ -172,11 +173,8 @@ def _native_type(cls: type) -> Any:
 
 def _with_dict(obj: Any, dicts: frozenset[int]) -> Any:
     """Keep `__dict__` one object with the variable (or the other object's `__dict__`) that it is shared with."""
-    try:
-        held = object.__getattribute__(obj, "__dict__")
-    except (AttributeError, TypeError):
-        return NotImplemented
-    if id(held) not in dicts:
+    held = shared_dict(obj, dicts)
+    if held is None:
         return NotImplemented
     with quiet():
         reduced = obj.__reduce_ex__(5)
@@ -184,12 +182,9 @@ def _with_dict(obj: Any, dicts: frozenset[int]) -> Any:
         return NotImplemented
     func, args, state, items, pairs, setter = (*reduced, None, None, None, None)[:6]
     # An empty __dict__ is no state to pickle.
-    if state is held or (state is None and not held):
+    if setter is None and (state is held or (state is None and not held)):
         return func, args, held, items, pairs, rebuild._share_dict
-    if setter is not None:
-        return NotImplemented
-    # A class with a state of its own is given that first; what its dictionary holds then, the shared one holds.
-    return func, args, (state, held), items, pairs, rebuild._share_state
+    return keep_shared(obj, reduced, dicts)
 
 
 def _enum_member(pickler: GroupPickler, obj: Any) -> Any:
@@ -215,8 +210,6 @@ def _cell(pickler: GroupPickler, obj: Any) -> Any:
 
 
 def _hooked(pickler: GroupPickler, obj: Any) -> Any:
-    if pickler.dicts and (shared := _with_dict(obj, pickler.dicts)) is not NotImplemented:
-        return shared
     # The class brings Python code that runs now; pickle would run it just the same, only audibly.
     with quiet():
         reduced = obj.__reduce_ex__(5)
@@ -377,7 +370,12 @@ class GroupPickler(pickle.Pickler):
             action = self.seen[cls] = self.known.action(cls)
         if action is _native:
             return _with_dict(obj, self.dicts) if self.dicts else NotImplemented
-        return action(self, obj)
+        made = action(self, obj)
+        if not self.dicts:
+            return made
+        if made is NotImplemented:
+            return _with_dict(obj, self.dicts)
+        return keep_shared(obj, made, self.dicts, chosen=action is _hooked)
 
 
 class SpecialPickler(GroupPickler):

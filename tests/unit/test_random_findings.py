@@ -117,3 +117,40 @@ def test_an_instance_with_a_state_of_its_own_keeps_the_dict_that_others_hold(hoo
     second.run("c.w = 5")
     assert {"v": 1, "w": 5} == eval("f()", second.namespace)
     assert eval("vars(c) is f()", second.namespace)
+
+
+@pytest.mark.parametrize("links", ["h = vars(a)", "h = lambda s=vars(a): s"])
+@pytest.mark.parametrize(
+    "made",
+    [
+        "class L(list): pass\na = L([1])",
+        "class L(dict): pass\na = L(x=1)",
+        "class L(tuple): pass\na = L([1])",
+        "class L(str): pass\na = L('x')",
+        "from collections import deque\nclass L(deque): pass\na = L([1])",
+        "from collections import Counter\na = Counter('abc')",
+        "from collections import OrderedDict\na = OrderedDict(x=1)",
+        "from datetime import date\nclass L(date): pass\na = L(2020, 1, 1)",
+        "a = ValueError(1)",
+        "class L(Exception): pass\na = L(1)",
+        "def a(): pass",
+        "import functools\n@functools.lru_cache\ndef a(): pass",
+        "import functools\na = functools.partial(print)",
+    ],
+)
+def test_a_dict_that_others_hold_stays_that_of_its_object(made: str, links: str) -> None:
+    """What holds `vars(a)` sees the attributes of `a` after a restore, whatever kind of object it is."""
+    notebook = Notebook()
+    notebook.run(f"{made}\na.v = 1\n{links}")
+    again = notebook.restored()
+    again.check("held = h if type(h) is dict else h()\nassert vars(a) is held and a.v == 1")
+    again.run("a.w = 2")
+    again.check("assert (h if type(h) is dict else h())['w'] == 2")
+
+
+def test_a_dict_that_cannot_be_given_to_its_object_is_reported() -> None:
+    """A namespace object whose `__dict__` is a variable is reported when it is saved, not when it is missed."""
+    notebook = Notebook()
+    notebook.run("import types\na = types.SimpleNamespace(v=1)\nh = vars(a)")
+    assert list(notebook.unsaved) == ["a"]
+    assert "`__dict__`" in notebook.unsaved["a"].reason
