@@ -74,13 +74,16 @@ class Completing(Commits):
                 kind="missing",
                 object=header["body"]["checkpoint_id"],
             ) from error
-        draft = draft_from_json({**header["draft"], "metadata": {**header["draft"]["metadata"], **(made_by or {})}})
+        draft, *also = (
+            draft_from_json({**data, "metadata": {**data["metadata"], **(made_by or {})}})
+            for data in (header["draft"], *header["also"])
+        )
         plan = make_plan(
             draft,
             body,
             new,
             dict(zip(header["attachments"], attachments, strict=True)),
-            [draft_from_json(data) for data in header["also"]],
+            also,
             chunks=self._chunks,
             key=self._key,
             packed_bytes=packed_bytes,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LeftOver", "finish"]
 
+BY = "handed_over_by"  # in the metadata of an event: which kernel and epoch it was made for
 _LOG = re.compile(r"(\d{6,})\.log")
 
 
@@ -49,7 +50,7 @@ def finish(
     """Carry out the records of earlier epochs that nobody has carried out, in order; remove their files."""
     folder = f"{workflow.folder}/{FOLDER}"
     names = sorted(name for name, size in files.list(folder) if size >= 0)
-    last = max((event.epoch for event in workflow.events()), default=0)
+    last = _last_epoch(workflow)
     finished: list[str] = []
     refused: list[str] = []
     for epoch in sorted({int(m[1]) for name in names if (m := _LOG.fullmatch(name))}):
@@ -68,6 +69,12 @@ def finish(
     for name in names:
         files.remove(f"{folder}/{name}")
     return LeftOver(finished=tuple(finished), refused=tuple(refused))
+
+
+def _last_epoch(workflow: Workflow) -> int:
+    """Return the epoch of the kernel that was the last to do anything; finishing for it counts as its own doing."""
+    events = list(workflow.events())
+    return int(events[-1].metadata.get(BY, {}).get("epoch", events[-1].epoch)) if events else 0
 
 
 class _Log:
@@ -98,7 +105,7 @@ class _Log:
         if body["parent"] is not None and not self._workflow.is_there(body["parent"]):
             raise _refused(record, f"it builds on {body['parent']}, which is not there")
         by = {"kernel_id": record.header["kernel_id"], "epoch": record.header["epoch"]}
-        self._completing.complete(record, alone=True, made_by={"handed_over_by": by})
+        self._completing.complete(record, alone=True, made_by={BY: by})
         return str(body["checkpoint_id"])
 
     def _append(self, plan: Plan, digests: Sequence[Digest], altered: bool) -> list[Event]:

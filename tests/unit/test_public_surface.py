@@ -142,7 +142,9 @@ def test_settings() -> None:
     defaults = Settings()
     assert expected == {name: getattr(defaults, name) for name in Settings.__slots__}
     for name in expected:
-        value = {"skip": "never", "on_restart": "continue", "unknown_inputs": "run", "restore": "off"}.get(name, "x")
+        values = {"skip": "never", "on_restart": "continue", "unknown_inputs": "run", "restore": "off",
+                  "durability": "async", "inflight": "2GiB"}  # fmt: skip
+        value = values.get(name, "x")
         assert value == getattr(Settings.from_environment({f"DURABLE_NB_{name.upper()}": value}), name)
 
 
