@@ -77,9 +77,6 @@ class WriterClient:
         """Whether the process has started and waits for the journal."""
         if not self._ready:
             self._take()
-            self._ready = bool(self._news) and self._news[0][0] == b"r"
-            if self._ready:
-                self._news.popleft()
         return self._ready
 
     def send(self, kind: bytes, payload: bytes) -> None:
@@ -143,6 +140,9 @@ class WriterClient:
         self._channel.pump()
         while (message := self._channel.take()) is not None:
             kind, payload = message
+            if kind == b"r":
+                self._ready = True
+                continue
             self._news.append((kind, pickle.loads(payload) if payload else None))
             # An answer ends what is taken, so that `request` finds it at the end of the news.
             if kind in (b"a", b"l", b"b"):
