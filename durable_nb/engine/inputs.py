@@ -298,7 +298,7 @@ class Present:
     def may_bind(self, name: str) -> bool:
         """May the cell bind the name anew? Of any other it can only change the object that is there."""
         if self._bound is None:
-            access = _access(self.request, self.engine.shell.namespace)
+            access = access_of(self.request, self.engine.shell.namespace)
             self._bound = access.stores | access.binds
         return name in self._bound
 
