@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from durable_nb.chunking import PICKLE_CHUNK_BYTES
 from durable_nb.errors import LeaseHeld, RepositoryError, RepositoryNotFound
 from durable_nb.model import CheckpointId, EventDraft
 from durable_nb.store.workflow import Workflow
@@ -38,7 +39,7 @@ def test_gc_gives_back_the_space_of_deleted_checkpoints_and_a_dry_run_says_the_s
     done = repository.gc(owner=owner(1))
     assert replace(dry, dry_run=False) == done
     # Two manifests: that of the deleted checkpoint, and that of its child before it became a keyframe.
-    assert (done.chunks, done.packs, done.manifests) == (1, 1, 2)
+    assert (done.chunks, done.packs, done.manifests) == (-(-200_000 // PICKLE_CHUNK_BYTES), 1, 2)
     after = files.snapshot()
     stored = sum(len(content) for path, content in before.items() if "leases" not in path)
     left = sum(len(content) for path, content in after.items() if "leases" not in path)
