@@ -2,6 +2,7 @@
 #   make demo     a crash shown and survived            make test     lint, types, all tests, the notebooks
 #   make nightly  the long forms of the tests           make bench    figures, no pass or fail
 # Another Python than python3: PYTHON=python3.12 make test. With torch as well: TORCH=torch make test
+# A part of the figures: SPEED="--small --workloads d,e --systems plain,durable_nb" make bench
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,6 +14,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMPS := .make
 WORKERS ?= 2
+# Arguments of tests/benchmarks/speed.py. Empty: everything at full size, which takes hours, 20 GB of memory, 40 of disk.
+SPEED ?=
 # What to install torch as. Empty: it is not installed (it may be several GB), and its tests are skipped and say so.
 TORCH ?=
 PYTEST := $(BIN)/python -m pytest
@@ -27,7 +30,7 @@ FIND_PYTHON = for p in "$${PYTHON:-}" python3 python3.13 python3.12 python3.11; 
 .PHONY: help demo test lint types torch unit property faults kernel compat cases zoo notebooks bench nightly clean
 
 help:
-	@sed -n '2,5s/^# \{0,1\}//p' Makefile
+	@sed -n '2,6s/^# \{0,1\}//p' Makefile
 
 $(STAMPS)/venv:
 	@mkdir -p $(STAMPS)
@@ -79,6 +82,7 @@ notebooks: $(STAMPS)/dev
 
 bench: torch
 	$(BIN)/python tests/benchmarks/run.py
+	$(BIN)/python tests/benchmarks/speed.py --machine --environments $(STAMPS) $(SPEED)
 	$(BIN)/python tests/benchmarks/fidelity.py
 
 nightly: lint types torch

@@ -1,7 +1,8 @@
 """Real IPython kernels, driven as a front end drives them: start one in a folder, run cells, interrupt, kill, restart.
 
 Used by `demo` and, through `durable_nb.testing.kernels`, by tests and tutorials. Each kernel is a process of its own
-with its own IPython profile and no shared history. `stop` (or the end of a `with` block) leaves no process behind.
+with its own IPython profile and no shared history, of the caller's Python or of another one. `stop` (or the end of a
+`with` block) leaves no process behind.
 """
 
 from __future__ import annotations
@@ -54,7 +55,14 @@ class Reply:
 class Kernel:
     """One kernel process and a client on it."""
 
-    def __init__(self, folder: Path, *, environ: Mapping[str, str] | None = None, start_timeout_s: float = 60) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        start_timeout_s: float = 60,
+        python: Path | None = None,
+    ) -> None:
         from jupyter_client.manager import KernelManager
 
         self.folder = folder
@@ -71,7 +79,10 @@ class Kernel:
             **(environ or {}),
         }
         for attempt in range(_STARTS):
-            self._manager: Any = KernelManager(kernel_name="python3")
+            manager: Any = KernelManager(kernel_name="python3")
+            self._manager = manager
+            if python is not None:
+                manager.kernel_spec.argv[0] = str(python)
             # Kernels log warnings about their own transport at every start, which would tear what the caller shows.
             quiet = ["--IPKernelApp.log_level=40"]
             self._manager.start_kernel(cwd=str(folder), env=self._environ, extra_arguments=quiet)
