@@ -31,6 +31,7 @@ from durable_nb.capture.definitions import (
     Definitions,
     constants,
     importable,
+    is_definition,
     shared_nans,
 )
 from durable_nb.capture.own_dicts import keep_shared, shared_dict
@@ -310,6 +311,11 @@ def _constant(found: dict[int, tuple[str, str]]) -> Callable[[Any], Any]:
     return reduce
 
 
+def _named_anyway(obj: Any) -> bool:
+    """Tell whether pickle names an object by itself: so it is written then, whoever has imported it by now."""
+    return (is_definition(obj) or type(obj) is types.BuiltinFunctionType) and importable(obj)
+
+
 def _take(buffers: list[memoryview], buffer: pickle.PickleBuffer) -> bool:
     raw = buffer.raw()
     if raw.nbytes < IN_BAND_BYTES:
@@ -384,7 +390,7 @@ class SpecialPickler(GroupPickler):
     def persistent_id(self, obj: Any) -> Any:
         """Return a word for the namespace, the builtins, a module's own object and each NaN; None for all else."""
         cls = type(obj)
-        if id(obj) in self.known.owned:
+        if id(obj) in self.known.owned and not _named_anyway(obj):
             return ("attribute", *self.known.owned[id(obj)])
         if cls is float and obj != obj:
             return self._nan(obj)

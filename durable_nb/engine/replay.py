@@ -39,6 +39,7 @@ class Replay:
     # Name → when a cell of this life made it, run or skipped, and the checkpoint that says what it shared then.
     met: dict[str, tuple[int, CheckpointId]] = field(default_factory=dict)
     last_seq: int = 0  # the attempt that was reused last: Run All meets what came after it next
+    last_checkpoint: CheckpointId | None = None  # what that one had left
     # Path → how many changes of files were met before it in this life, which attempt made it, and whether it took the
     # file (or the folder with everything in it) away.
     files: dict[str, tuple[int, int, bool]] = field(default_factory=dict)
@@ -56,7 +57,7 @@ class Replay:
         self.clear()
         self.met.clear()
         self.files.clear()
-        self.last_seq = 0
+        self.last_seq, self.last_checkpoint = 0, None
 
     def meet(self, names: Iterable[str], checkpoint_id: CheckpointId) -> None:
         """Note that a cell of this life has made these names."""
@@ -78,7 +79,7 @@ class Replay:
 
     def take(self, record: Record, after: Manifest) -> None:
         """Note what the record's attempt left behind."""
-        self.last_seq = record.seq
+        self.last_seq, self.last_checkpoint = record.seq, record.checkpoint_id
         self.meet_files(record.files_left, record.seq)
         self.meet(record.changed, record.checkpoint_id)
         for name in record.changed:
@@ -94,7 +95,12 @@ class Replay:
             self.process[component] = Place(version=digest, checkpoint_id=record.checkpoint_id, seq=record.seq)
 
     def checkpoints(self) -> list[CheckpointId]:
-        """Return the checkpoints that places refer to, newest first."""
+        """Return the checkpoints that hold what places refer to, newest first.
+
+        The one of the last skip is among them: with what it left in place, the others are loaded as they were by then.
+        """
         places = [*self.names.values(), *self.process.values()]
-        ordered = sorted({(p.seq, p.checkpoint_id) for p in places}, reverse=True)
-        return [checkpoint_id for _, checkpoint_id in ordered]
+        found = {(p.seq, p.checkpoint_id) for p in places}
+        if places and self.last_checkpoint is not None:
+            found.add((self.last_seq, self.last_checkpoint))
+        return [checkpoint_id for _, checkpoint_id in sorted(found, reverse=True)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from durable_nb.testing.notebook import Notebook
@@ -9,15 +11,18 @@ from durable_nb.testing.simfiles import SimFiles
 from durable_nb.testing.workbench import Workbench
 
 
-def two_lives(*cells: str) -> Workbench:
-    """Run cells in one life, and again from the top in the next; return the second, in which nothing is pending."""
+def two_lives(*cells: str, then: Sequence[str] | None = None) -> Workbench:
+    """Run cells in one life, and again from the top in the next; return the second, in which nothing is pending.
+
+    `then` are the cells of the second, where they are others.
+    """
     files = SimFiles()
     first = Workbench(files, life="one")
     for cell in cells:
         first.run(cell)
     first.workflow.close(release=True)
     second = Workbench(files, life="two")
-    for cell in cells:
+    for cell in then or cells:
         second.run(cell)
     second.run("'settled'")
     return second
@@ -154,3 +159,19 @@ def test_a_dict_that_cannot_be_given_to_its_object_is_reported() -> None:
     notebook.run("import types\na = types.SimpleNamespace(v=1)\nh = vars(a)")
     assert list(notebook.unsaved) == ["a"]
     assert "`__dict__`" in notebook.unsaved["a"].reason
+
+
+def test_what_skipped_cells_made_is_of_the_class_as_a_later_one_left_it() -> None:
+    """The cell that changed `a` is gone: `a` is what it was before, and of the class that another skip has changed."""
+    kept = ["class B:\n    shared = []\na = {'k': B}", "B.shared.append(1)"]
+    second = two_lives(*kept, "a['z'] = 1", then=kept)
+    assert eval("a['k'] is B and list(a) == ['k'] and B.shared == [1]", second.namespace)
+
+
+def test_a_skipped_import_makes_nothing_look_changed() -> None:
+    """What refers to an imported class is no change when the cell that imports it was skipped: nothing is committed."""
+    cells = ["from collections import OrderedDict", "a = OrderedDict(b=float('nan'))", "c = a"]
+    second = two_lives(*cells)
+    head = second.engine.head
+    assert head is not None
+    assert head.checkpoint_id == "c4"  # of the one cell that ran
