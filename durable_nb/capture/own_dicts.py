@@ -1,22 +1,27 @@
-"""Objects whose `__dict__` somebody else holds, too: a variable, a closure, another object.
+"""Attributes that pickling an object does not keep: its `__dict__` is somebody else's, too, or is left out.
 
-Called by `pickler` for every object while such a dictionary is there. Whatever describes the object, the dictionary it
-ends up with is the one that the others hold. The function `_join_dict` is part of the format.
+Called by `pickler`. Whatever describes an object, the dictionary it ends up with is the one that a variable, a closure
+or another object holds, if one does; and what a subclass of a date or a Decimal, or a Counter, has beside its value is
+kept. The functions `_join_dict` and `_keep_attributes` are part of the format.
 """
 
 from __future__ import annotations
 
+import sys
 import types
+from functools import cached_property
 from typing import Any
 
 from durable_nb.capture import rebuild
 from durable_nb.capture.reducers import Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
-__all__ = ["keep_shared", "shared_dict"]
+__all__ = ["describe_left_out", "keep_shared", "leaves_out", "shared_dict"]
 
 # What leads to an object that is stored elsewhere.
 _REFERENCES = (rebuild._main, rebuild._main_raw, rebuild._make_module, rebuild._make_unwrapped, _make_attribute)
+
+_TABLES = "pandas.core.generic"  # whose own attributes have names with an underscore
 
 
 def shared_dict(obj: Any, dicts: frozenset[int]) -> dict[str, Any] | None:
@@ -43,12 +48,40 @@ def keep_shared(obj: Any, reduced: Any, dicts: frozenset[int], *, chosen: bool =
     return func, args, (setter, state, held, chosen), items, pairs, _join_dict
 
 
-def _join_dict(target: Any, given: tuple[Any, Any, dict[str, Any], bool]) -> None:
-    """Give an object its state in the way of its own, and then the dictionary that others hold, as that left it."""
-    setter, state, held, chosen = given
+def leaves_out(cls: type) -> bool:
+    """Tell whether objects of a type may have attributes that the pickling of its base knows nothing of."""
+    for base in cls.__mro__[:-1] if cls.__dictoffset__ else ():
+        found = vars(base)
+        if "__getstate__" in found and base.__module__ in ("__main__", _TABLES):
+            return base.__module__ == _TABLES
+        if "__reduce__" in found or "__reduce_ex__" in found:
+            return base.__module__.partition(".")[0] in sys.stdlib_module_names and base.__module__ != "__main__"
+    return False
+
+
+def describe_left_out(obj: Any, reduced: Any) -> Any:
+    """Return the description of an object with its attributes, where that makes a new object and says none of them."""
+    if not isinstance(reduced, tuple) or len(reduced) < 2:
+        return reduced
+    func, args, state, items, pairs, setter = (*reduced, None, None, None, None)[:6]
+    cls = type(obj)
+    said = state[0] if isinstance(state, tuple) and state and isinstance(state[0], dict) else state
+    told = {n for base in cls.__mro__ for n, value in vars(base).items() if isinstance(value, cached_property)}
+    told |= said.keys() if isinstance(said, dict) else set()
+    is_table = any(base.__module__ == _TABLES for base in cls.__mro__)
+    held = object.__getattribute__(obj, "__dict__")
+    own = {n: value for n, value in held.items() if n not in told and not (is_table and n.startswith("_"))}
+    is_new = func is cls or (isinstance(args, tuple) and args[:1] == (cls,))
+    if not own or not is_new:
+        return reduced
+    return func, args, (setter, state, own), items, pairs, _keep_attributes
+
+
+def _set_state(target: Any, setter: Any, state: Any) -> None:
+    """Give an object its state as pickle does."""
     if state is None:
-        pass
-    elif setter is not None:
+        return
+    if setter is not None:
         setter(target, state)
     elif hasattr(target, "__setstate__"):
         target.__setstate__(state)
@@ -57,6 +90,19 @@ def _join_dict(target: Any, given: tuple[Any, Any, dict[str, Any], bool]) -> Non
         object.__getattribute__(target, "__dict__").update(attributes or {})
         for name, value in (slots or {}).items():
             setattr(target, name, value)
+
+
+def _keep_attributes(target: Any, given: tuple[Any, Any, dict[str, Any]]) -> None:
+    """Give an object its state in the way of its own, and beside it the attributes that this knows nothing of."""
+    setter, state, attributes = given
+    _set_state(target, setter, state)
+    object.__getattribute__(target, "__dict__").update(attributes)
+
+
+def _join_dict(target: Any, given: tuple[Any, Any, dict[str, Any], bool]) -> None:
+    """Give an object its state in the way of its own, and then the dictionary that others hold, as that left it."""
+    setter, state, held, chosen = given
+    _set_state(target, setter, state)
     own = object.__getattribute__(target, "__dict__")
     if own is not held:
         content = dict(own)

@@ -34,7 +34,7 @@ from durable_nb.capture.definitions import (
     is_definition,
     shared_nans,
 )
-from durable_nb.capture.own_dicts import keep_shared, shared_dict
+from durable_nb.capture.own_dicts import describe_left_out, keep_shared, leaves_out, shared_dict
 from durable_nb.capture.reducers import Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
@@ -222,6 +222,13 @@ def _hooked(pickler: GroupPickler, obj: Any) -> Any:
     return reduced
 
 
+def _with_attributes(pickler: GroupPickler, obj: Any) -> Any:
+    if not object.__getattribute__(obj, "__dict__"):
+        return NotImplemented
+    with quiet():
+        return describe_left_out(obj, obj.__reduce_ex__(5))
+
+
 def _global_of_main(pickler: GroupPickler, obj: Any, name: str) -> Any:
     """Store an object that calls itself a global variable of the notebook: by that name, and once by value."""
     if pickler.definitions.names.get(name) is not obj:
@@ -276,7 +283,9 @@ def _classify(cls: type, plugin: Plugin) -> Action:
     found = constants(cls)
     if found:
         return _reducing(_constant(found))
-    return _hooked if _has_hooks(cls) else _native
+    if _has_hooks(cls):
+        return _hooked
+    return _with_attributes if leaves_out(cls) else _native
 
 
 def denial(cls: type) -> str | None:

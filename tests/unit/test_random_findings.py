@@ -175,3 +175,25 @@ def test_a_skipped_import_makes_nothing_look_changed() -> None:
     head = second.engine.head
     assert head is not None
     assert head.checkpoint_id == "c4"  # of the one cell that ran
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "from collections import Counter\na = Counter('abc')",
+        "from datetime import date\nclass L(date): pass\na = L(2020, 1, 1)",
+        "from decimal import Decimal\nclass L(Decimal): pass\na = L('1.5')",
+        "from fractions import Fraction\nclass L(Fraction): pass\na = L('1/3')",
+        "from pathlib import PurePosixPath\nclass L(PurePosixPath): pass\na = L('x')",
+        "from itertools import chain\nclass L(chain): pass\na = L([1])",
+        "import pandas as pd\na = pd.DataFrame({'q': [1]})",
+        "import pandas as pd\na = pd.Series([1])",
+        "import pandas as pd\nclass L(pd.DataFrame):\n    _metadata = ['w']\na = L({'q': [1]})\nobject.__setattr__(a, 'w', [2])",
+    ],
+)
+def test_attributes_that_pickle_leaves_out_are_kept(made: str) -> None:
+    """What somebody has set on a Counter, a table or a subclass of a date is there after a restore."""
+    notebook = Notebook()
+    notebook.run(f"{made}\nb = [1]\nobject.__setattr__(a, 'v', b)")
+    again = notebook.restored()
+    again.check("assert a.v == [1] and a.v is b and getattr(a, 'w', [2]) == [2]")
