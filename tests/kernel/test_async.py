@@ -14,6 +14,8 @@ from durable_nb.testing.lives import Lives, said, skipped
 ASYNC = {"DURABLE_NB_DURABILITY": "async"}
 BIG = "import numpy as np\nbig = np.random.default_rng({seed}).random(4_000_000)\ntotal = float(big.sum())"
 CELLS = ["x = [1]", BIG.format(seed=1), "big[7] = 0.5\nx.append(float(big[7]))", "y = {'x': x}", "y['n'] = len(x)"]
+# A cell in which the writer comes to a halt: what is handed over behind it stays in flight.
+HALT = "import os, signal\nos.kill({writer}, signal.SIGSTOP)\n"
 SUM = "[float(big.sum()), x, y['x'] is x, y['n']]"
 
 
@@ -68,8 +70,7 @@ def test_kernel_and_writer_killed_together(lives: Lives) -> None:
     writer = wait_for_writer(lives)
     lives.run(*CELLS)
     before = lives.value(SUM)
-    os.kill(writer, signal.SIGSTOP)
-    lives.run(BIG.format(seed=2))
+    lives.run(HALT.format(writer=writer) + BIG.format(seed=2))
     before[0] = lives.value("float(big.sum())")
     os.kill(lives.kernel.pid, signal.SIGKILL)
     os.kill(writer, signal.SIGKILL)
@@ -82,8 +83,7 @@ def test_kernel_and_writer_killed_together(lives: Lives) -> None:
 def test_status_tells_what_is_being_saved(lives: Lives) -> None:
     """Until it is on disk a cell is «saving», then «completed»; what a verb shows of the history is all of it."""
     writer = wait_for_writer(lives)
-    os.kill(writer, signal.SIGSTOP)
-    lives.run(BIG.format(seed=3))
+    lives.run(HALT.format(writer=writer) + BIG.format(seed=3))
     status = lives.verb("status")
     assert status["saving"] != []
     assert [cell["status"] for cell in status["cells"]][-1] == "saving"
@@ -97,8 +97,7 @@ def test_a_writer_that_is_killed(lives: Lives) -> None:
     """The next cell says so, is saved before its reply, and nothing is missing after a loss."""
     writer = wait_for_writer(lives)
     lives.run(*CELLS)
-    os.kill(writer, signal.SIGSTOP)
-    lives.run("x.append('in flight')")
+    lives.run(HALT.format(writer=writer) + "x.append('in flight')")
     os.kill(writer, signal.SIGKILL)
     told = said(lives.run("z = 3"))
     assert "Your variables are in memory" in told
@@ -119,7 +118,7 @@ def test_the_next_cell_starts_before_the_last_one_is_saved(lives: Lives) -> None
     lives.run(*(f"a{n} = np.random.random(3_000_000)" if n else "import numpy as np" for n in range(4)), "done = 1")
     found = [kind for kind in event_types(lives) if kind in ("ActivityStarted", "ActivityCompleted")]
     assert found != ["ActivityStarted", "ActivityCompleted"] * (len(found) // 2)
-    attempts = lives.verb("sql 'select count(*) as n from attempts where status = ''completed'''")
+    attempts = lives.verb("sql \"select count(*) as n from attempts where status = 'completed'\"")
     assert attempts[0]["n"] == found.count("ActivityCompleted")
 
 
