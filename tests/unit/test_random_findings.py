@@ -188,7 +188,8 @@ def test_a_skipped_import_makes_nothing_look_changed() -> None:
         "from itertools import chain\nclass L(chain): pass\na = L([1])",
         "import pandas as pd\na = pd.DataFrame({'q': [1]})",
         "import pandas as pd\na = pd.Series([1])",
-        "import pandas as pd\nclass L(pd.DataFrame):\n    _metadata = ['w']\na = L({'q': [1]})\nobject.__setattr__(a, 'w', [2])",
+        "import pandas as pd\nclass L(pd.DataFrame):\n"
+        "    _metadata = ['w']\na = L({'q': [1]})\nobject.__setattr__(a, 'w', [2])",
     ],
 )
 def test_attributes_that_pickle_leaves_out_are_kept(made: str) -> None:
