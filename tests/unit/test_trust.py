@@ -31,7 +31,11 @@ def commit(workflow: Workflow, size_bytes: int) -> None:
     """Commit one variable of that size; a large one makes a manifest file."""
     checkpoint_id = workflow.next_checkpoint_id()
     group = GroupData(
-        group_id=GroupId(f"g{checkpoint_id}"), names=("x",), codec="pickle", pickle=random.Random(size_bytes).randbytes(size_bytes), types=("bytes",)
+        group_id=GroupId(f"g{checkpoint_id}"),
+        names=("x",),
+        codec="pickle",
+        pickle=random.Random(size_bytes).randbytes(size_bytes),  # what repeats would be stored once, in the event
+        types=("bytes",),
     )
     variable = Variable(group_id=group.group_id, version=checkpoint_id, type="bytes", size_bytes=size_bytes)
     kept = workflow.checkpoints()
