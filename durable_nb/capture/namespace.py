@@ -75,6 +75,7 @@ class NamespaceCapture:
         self._memory = Memory()
         self._grouping: tuple[tuple[str, ...], ...] = ()
         self._settled = Settled()
+        self._history: set[str] = set()  # names of IPython's inputs and outputs met so far
         # Names that a cell left out on request: its neighbours must not save them in its stead.
         self._left_out: set[str] = set()
         self._elsewhere = runtime_modules.Elsewhere()
@@ -85,10 +86,12 @@ class NamespaceCapture:
         """Return the user's names and values, entries of `Out` under `Out[n]`, made modules under `sys.modules[n]`."""
         hidden, out = self._hidden(), self._out()
         shown = {id(value) for value in out.values()}
+        history = self._history
         chosen = {
             name: value
             for name, value in list(self._namespace.items())
-            if type(name) is str
+            if name not in history
+            and type(name) is str
             # Most names are plain ones, and nothing more has to be asked about them.
             and (
                 (name not in hidden and name[:1] != "_" and name not in _SPECIAL)
@@ -107,7 +110,10 @@ class NamespaceCapture:
         if name in _LAST:
             # A person's own `_` (a loop variable, gettext) is a variable; the last results are not.
             return (type(value) is str and not value) or id(value) in shown
-        return name in _SHELLS or _HISTORY.fullmatch(name) is not None
+        if _HISTORY.fullmatch(name) is not None:
+            self._history.add(name)  # whatever it is bound to; there are as many as cells
+            return True
+        return name in _SHELLS
 
     def _live_value(self, name: str) -> object:
         found = _OUT.fullmatch(name)
@@ -186,7 +192,7 @@ class NamespaceCapture:
         return replace(captured, unsaved=(*captured.unsaved, *broken), missed=missed)
 
     def _shells_references(self, users: Mapping[str, Any]) -> list[Iterable[Any]]:
-        hidden = [value for name, value in list(self._namespace.items()) if name not in users]
+        hidden = [v for name, v in list(self._namespace.items()) if name not in users and type(v) is not str]
         return [hidden, self._held()]
 
     def _bind(self, rest: Mapping[str, Any], definitions: Definitions) -> Grouping:
