@@ -337,6 +337,8 @@ def _make_enum(
     by_name: dict[str, Any] = {}
     for member, plain in members:
         by_name[member] = object.__new__(made) if plain is None else plain[0].__new__(made, plain[1])
+        # What hangs on a member may have it as a key, and asks for its hash before it has the rest.
+        by_name[member].__dict__["_name_"] = member
     type.__setattr__(made, "_member_map_", by_name)
     return made
 
@@ -344,6 +346,7 @@ def _make_enum(
 def _fill_enum(made: Any, state: dict[str, Any]) -> None:
     by_name = vars(made)["_member_map_"]
     for name, attributes in state["attributes"].items():
+        by_name[name].__dict__.clear()
         by_name[name].__dict__.update(attributes)
     for alias, name in state["aliases"].items():
         by_name[alias] = by_name[name]

@@ -97,6 +97,18 @@ def test_what_hangs_on_an_enum_member_stays_shared(base: str) -> None:
     assert notebook.unsaved == {}
 
 
+@pytest.mark.parametrize("base", ["enum.Enum", "enum.IntEnum", "enum.Flag"])
+@pytest.mark.parametrize("held", ["{E.X: 1}", "{E.X, E.Y}"])
+def test_what_hangs_on_an_enum_member_may_have_it_as_a_key(base: str, held: str) -> None:
+    """A dict that hangs on a member of an enum, and has it as a key, comes back with it."""
+    notebook = Notebook()
+    notebook.run(f"import enum\nclass E({base}):\n    X = 1\n    Y = 2\na = {held}\nE.X.tag = a")
+    assert notebook.unsaved == {}
+    again = notebook.restored()
+    again.check("assert E.X.tag is a and E.X in a and E(1) is E.X")
+    assert list(vars(again["E"].X)) == list(vars(notebook["E"].X))
+
+
 def test_a_value_of_an_enum_is_the_variable() -> None:
     """The list that is a member's value stays the variable it was taken from."""
     notebook = Notebook()
