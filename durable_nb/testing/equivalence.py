@@ -19,6 +19,9 @@ __all__ = ["Figures", "difference"]
 
 # A view of memory is there again and compared like everything else; the report says what cannot be seen from Python.
 _BACK_ALL_THE_SAME = "a view made again"
+# What a cell makes of another kind of variable than it was meant for (`zip` over a table iterates by a generator of
+# pandas) may be what no checkpoint can hold; that was said, and nothing is promised of what comes after.
+_RIGHTLY_REPORTED = "cannot pickle 'generator' object"
 
 
 @dataclass(slots=True)
@@ -36,6 +39,10 @@ class Figures:
     by_kind_ms: dict[str, float] = field(default_factory=dict)
 
 
+class _OutOfReach(Exception):
+    """The notebook made what no checkpoint can hold, and durable_nb said so."""
+
+
 @dataclass(slots=True, kw_only=True)
 class _Look:
     """A canonical form that a life reported, and after which cell a plain process has to have the same."""
@@ -51,7 +58,10 @@ def difference(book: Book, nurseries: Sequence[Nursery], figures: Figures | None
     with tempfile.TemporaryDirectory(prefix="dnb-random-") as folder:
         told = _Telling(book=book, nurseries=nurseries, figures=figures, folder=folder)
         told.book = told.without_hindsight()
-        looks, problem = told.lives()
+        try:
+            looks, problem = told.lives()
+        except _OutOfReach:
+            return None
     if problem is not None:
         return problem
     expected = told.plain(sorted({look.after for look in looks}))
@@ -142,6 +152,8 @@ class _Telling:
                 return f"attaching said {report['said']}"
             if kind in ("attach", "look"):
                 said = [(name, why) for name, why in report["missing"] if _BACK_ALL_THE_SAME not in why]
+                if any(name not in REPORTABLE and _RIGHTLY_REPORTED in why for name, why in said):
+                    raise _OutOfReach
                 over = [f"{name}: {why}" for name, why in said if name not in REPORTABLE]
                 if over:
                     return f"reported as not saved, though it can be: {over}"

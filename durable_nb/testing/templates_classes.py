@@ -127,9 +127,10 @@ cls      | class $C:
          |     def __init__(self, v=0):
          |         self.v = v
          |     def __getstate__(self):
-         |         return {'kept': self.v}
+         |         return {'kept': self.v, 'rest': {k: x for k, x in vars(self).items() if k != 'v'}}
          |     def __setstate__(self, s):
          |         self.v = s['kept']
+         |         vars(self).update(s['rest'])
          |     def put(self, x):
          |         self.v = x
          |     def get(self):
