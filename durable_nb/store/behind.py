@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -81,6 +82,7 @@ class Behind:
         self._files, self._folder, self._journal, self._key = files, folder, journal, key
         self._guard, self._wait_for, self._reached = guard, wait_for, reached
         self._owner, self._clock = owner, clock
+        self._asking = threading.RLock()  # one thread at a time talks with the writer
         self._ring = Ring(budget_bytes)
         self._log: WritableFile | None = None
         self._log_bytes = 0
@@ -145,7 +147,8 @@ class Behind:
         """
         encoded = canonical_json([draft_to_json(draft) for draft in drafts])
         try:
-            events: list[Event] = self._client.request(b"A", encoded, b"a")
+            with self._asking:
+                events: list[Event] = self._client.request(b"A", encoded, b"a")
         except WriterGone as error:
             self.failure = error
             raise
@@ -268,7 +271,7 @@ class Behind:
         Without `read` those that came before what was appended last, and no others.
         """
         events: list[Event] = []
-        with self._guard():
+        with self._guard(), self._asking:
             for kind, told in self._client.news(read=read):
                 if kind == b"h":
                     events += self._settle(*told)

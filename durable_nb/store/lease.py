@@ -209,7 +209,7 @@ def _held(holder: Owner, why: str, *, draining: bool = False) -> LeaseHeld:
     return LeaseHeld(
         f"Another kernel writes to this notebook's history: process {holder.pid} on {holder.host}, since {since} "
         f"(kernel {holder.kernel_id}); it {why}. Everything stored is safe and can be read here, nothing is recorded.",
-        hint="Shut the other kernel down and load the extension again.",
+        hint="Try again in a moment." if draining else "Shut the other kernel down and load the extension again.",
         pid=holder.pid,
         host=holder.host,
         since=holder.since,

@@ -165,7 +165,7 @@ class Writer:
             if kind == b"A":
                 self._append(payload)
             elif kind == b"H":
-                self._queue(int(payload))
+                self._accept(int(payload))
             elif kind == b"L":
                 self._answer(b"l", lambda payload=payload: self._borrow(payload))  # type: ignore[misc]
             elif kind == b"B":
@@ -191,6 +191,14 @@ class Writer:
         return self._journal
 
     # ---- committing ----------------------------------------------------------------------------------------------
+
+    def _accept(self, offset: int) -> None:
+        """Take a record that the kernel has told of."""
+        try:
+            self._queue(offset)
+        except (DurableError, OSError) as error:
+            self._failed = self._failed or error
+            self._tell(b"f", (-1, error))
 
     def _queue(self, offset: int) -> None:
         record = read_record(self._files, log_path(self._folder, self._kernel.epoch), offset, self._key)
