@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -343,3 +345,21 @@ def test_20_random_kills(root: Path) -> None:
 def test_200_random_kills(root: Path) -> None:
     """The long form: 200 lives."""
     survive(root, 200)
+
+
+def test_the_writer_imports_the_store_and_nothing_else() -> None:
+    """It starts fast and stays small: no capture, no engine, no IPython, nothing of the user's environment."""
+    program = (
+        "import sys; before = set(sys.modules); import durable_nb.store.writer; "
+        "print(*sorted({m.split('.')[0] if not m.startswith('durable_nb.') else m for m in set(sys.modules) - before}))"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    ours = {m.split(".")[1] for m in loaded if m.startswith("durable_nb.")}
+    assert ours == {"clock", "errors", "model", "ports", "resources", "store"}
+    assert {
+        m for m in loaded if m.split(".")[0] not in sys.stdlib_module_names and m.split(".")[0] != "durable_nb"
+    } == {
+        "xxhash",
+        "zstandard",
+    }
