@@ -120,8 +120,9 @@ def take_in(engine: Engine) -> None:
         return  # whoever looks while a cell runs sees what is known now
     with uninterrupted():
         engine.workflow.take_in()
-        _took(engine, ())
-    _after_setback(engine)
+        made = _took(engine, ())
+    if not _after_setback(engine) and made:
+        recover(engine)
 
 
 def drain(engine: Engine) -> None:
@@ -175,13 +176,15 @@ def _wait(engine: Engine, done: Callable[[], bool]) -> None:
             engine.shell.say(f"durable_nb: waiting until what earlier cells changed is on disk ({size} to go).")
 
 
-def _took(engine: Engine, events: Sequence[Event]) -> None:
+def _took(engine: Engine, events: Sequence[Event]) -> bool:
+    """Take events in, and before them what has become durable meanwhile; return whether a commit is among that."""
     news = engine.workflow.news()
     if news:
         made = {event.payload["checkpoint"]["id"] for event in news if "checkpoint" in event.payload}
         engine.in_flight = [one for one in engine.in_flight if one.checkpoint_id not in made]
     if news or events:
         engine.took(sorted([*news, *events], key=lambda event: event.seq))
+    return bool(news)
 
 
 def _after_setback(engine: Engine) -> bool:

@@ -7,6 +7,7 @@ writer finishes it, or the next kernel does. It is durable when `take_in` has re
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import threading
 from collections import OrderedDict, deque
@@ -16,7 +17,7 @@ from dataclasses import asdict
 from typing import Any
 
 from durable_nb.chunking import MOST_CHUNK_BYTES, marks_of
-from durable_nb.errors import RepositoryError
+from durable_nb.errors import RepositoryError, StaleEpoch
 from durable_nb.model import CheckpointId, Digest, Event, EventDraft, Json
 from durable_nb.ports import Clock, WritableFile
 from durable_nb.store.arena import Ring
@@ -91,6 +92,7 @@ class Behind:
         self._seed = seed_of(self._nonce, key)
         self._flights: deque[Flight] = deque()
         self._numbers = 0
+        self._pid = os.getpid()
         self.on = False  # whether the writer has the journal
         self.failure: BaseException | None = None
         self.altered: list[Ticket] = []  # hand-overs whose bytes changed while they were copied
@@ -122,6 +124,7 @@ class Behind:
 
     def ready(self) -> bool:
         """Whether the writer has the journal; it is given to it as soon as the process has started."""
+        self._must_be_kernel()
         if not self.on and self.failure is None:
             if self._client.ready():
                 self._lend()
@@ -145,6 +148,7 @@ class Behind:
 
         What became of commits before them is to be taken in first.
         """
+        self._must_be_kernel()
         encoded = canonical_json([draft_to_json(draft) for draft in drafts])
         try:
             with self._asking:
@@ -182,6 +186,7 @@ class Behind:
 
         Tell whether its chunks are what they were when they were looked at: a thread may have changed them meanwhile.
         """
+        self._must_be_kernel()
         in_arena = prepared.size_bytes > RIDING_BYTES
         lengths = [len(piece) for piece in prepared.pieces]
         offsets = self._ring.take(lengths) if in_arena else _one_behind_the_other(lengths)
@@ -270,6 +275,7 @@ class Behind:
 
         Without `read` those that came before what was appended last, and no others.
         """
+        self._must_be_kernel()
         events: list[Event] = []
         with self._guard(), self._asking:
             for kind, told in self._client.news(read=read):
@@ -325,6 +331,15 @@ class Behind:
         """Remove log and arena, which nobody needs any more."""
         for path in (log_path(self._folder, self._owner.epoch), arena_path(self._folder, self._owner.epoch)):
             self._remove(path)
+
+    def _must_be_kernel(self) -> None:
+        """Refuse a forked child, which shares the connection and the files and would spoil both."""
+        if os.getpid() != self._pid:
+            raise StaleEpoch(
+                "A forked child of the kernel tried to record something; only the kernel itself does. "
+                "Everything stored is safe.",
+                hint="Use the %durable commands in the kernel's own process.",
+            )
 
     def _remove(self, path: str) -> None:
         try:

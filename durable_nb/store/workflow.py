@@ -327,6 +327,7 @@ class Workflow(Saving):
     def delete_checkpoint(self, checkpoint_id: CheckpointId) -> Event:
         """Delete a checkpoint that is not the newest; its children become keyframes first. Space comes with `gc`."""
         self._must_write()
+        self.drain()
         kept = [info.id for info in self.checkpoints()]
         if checkpoint_id not in kept:
             raise RepositoryNotFound(f"There is no checkpoint {checkpoint_id}; nothing was deleted.")

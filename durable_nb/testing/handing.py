@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from durable_nb.clock import SystemClock
-from durable_nb.errors import CheckpointError
+from durable_nb.errors import CheckpointError, StaleEpoch
 from durable_nb.model import CheckpointId, Delta, EventDraft, GroupData, GroupId, Json, Owner, Variable
 from durable_nb.store.files import LocalFiles
 from durable_nb.store.process_identity import this_process
@@ -185,6 +185,25 @@ class _Kernel:
 
         self._repository.reached = reached
         return True
+
+    def fork(self) -> str:
+        """Let a forked child try to hand over, to append and to take in; return what it was told."""
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            told = []
+            for attempt in (lambda: self.hand_over("x", 1, 100), self.begin, self.status, self._workflow.close):
+                try:
+                    attempt()
+                except StaleEpoch as error:
+                    told.append(type(error).__name__)
+            os.write(write, " ".join(told).encode())
+            os._exit(0)
+        os.close(write)
+        with open(read, "rb") as answer:
+            told_by_child = answer.read().decode()
+        os.waitpid(pid, 0)
+        return told_by_child
 
     def stop_writer(self) -> bool:
         """Take the journal back."""

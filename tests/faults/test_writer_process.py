@@ -313,6 +313,18 @@ def test_the_journal_goes_back_and_forth(root: Path, kernel: HandingKernel) -> N
     assert content(root) == {"x": value_of(4, BIG), "y": value_of(4, 2_000)}
 
 
+def test_a_forked_child_is_refused(root: Path, kernel: HandingKernel) -> None:
+    """It shares the connection to the writer and the files; it can neither write nor take an answer away."""
+    kernel.do("begin")
+    kernel.do("hand_over", "x", 2, BIG)
+    assert kernel.do("fork") == "StaleEpoch StaleEpoch StaleEpoch StaleEpoch"
+    kernel.do("begin")
+    kernel.do("hand_over", "y", 3, BIG)
+    assert len(kernel.do("drain")["news"]) == 2
+    kernel.do("close")
+    assert content(root) == {"x": value_of(2, BIG), "y": value_of(3, BIG)}
+
+
 def survive(root: Path, kills: int) -> None:
     """Kill kernels at random moments, now and then with their writer; nothing that was answered for is ever lost."""
     seed = int(os.environ.get("DURABLE_NB_TEST_SEED", random.SystemRandom().randrange(10**6)))
