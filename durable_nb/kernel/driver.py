@@ -18,6 +18,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from durable_nb.store.files import LocalFiles
+from durable_nb.store.lease import holders
+from durable_nb.store.process_identity import is_alive
+from durable_nb.verbs.opening import FOLDER
+
 __all__ = ["Kernel", "Reply"]
 
 _STARTS = 3
@@ -190,6 +195,14 @@ class Kernel:
         while self._manager.is_alive():
             time.sleep(0.01)
         self._release()
+
+    def settle(self) -> None:
+        """Return when the writer of a killed kernel has saved what it was handed: then the folder may be copied."""
+        histories = self.folder / FOLDER
+        for leases in sorted(histories.glob("workflows/*/leases")):
+            place = leases.relative_to(histories).as_posix()
+            while any(is_alive(owner) for owner in holders(LocalFiles(histories), place)):
+                time.sleep(0.01)
 
     def restart(self) -> None:
         """Do what a person's restart does: shutdown_request(restart=True), then a new process."""

@@ -129,6 +129,7 @@ class Life:
         """Kill the kernel; kernels that it started notice within a second that their parent is gone."""
         children = psutil.Process(kernel.pid).children(recursive=True)
         kernel.sigkill()
+        kernel.settle()
         _, alive = psutil.wait_procs(children, timeout=15)
         assert alive == []
 
