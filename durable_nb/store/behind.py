@@ -133,12 +133,13 @@ class Behind:
         return self.on and self.failure is None
 
     def _lend(self) -> None:
-        self._journal.share(process_of(self.pid, self._owner.kernel_id, self._clock))
+        """Give the writer the journal; the errors are those of an append, and then it has not got it."""
         lent = self._journal.lend()
         self.on = True
         told = {"owner": asdict(lent.owner), "file": lent.file, "number": lent.number, "size_bytes": lent.size_bytes}
         head = {"hash": lent.head.hash, "seq": lent.head.seq, "timestamp": lent.head.timestamp}
         try:
+            self._journal.share(process_of(self.pid, self._owner.kernel_id, self._clock))
             self._client.request(b"L", json.dumps({**told, "head": head}).encode(), b"l")
         except Exception as error:  # whatever it is, the kernel goes on by itself and tells
             self.failure = error
@@ -266,6 +267,8 @@ class Behind:
         return self._log
 
     def _make_folder(self) -> None:
+        # Where the whole history was moved away, its folders must not be made anew in its place.
+        self._journal.check()
         self._files.make_folder(f"{self._folder}/{FOLDER}")
 
     # ---- what became of it ---------------------------------------------------------------------------------------

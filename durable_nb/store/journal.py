@@ -237,6 +237,11 @@ class FileJournal:
                 self._abandon_file()
             return lent
 
+    def check(self) -> None:
+        """Raise if this history is not there any more, or somebody else has taken its lease."""
+        if self._lease is not None:
+            self._lease.check()
+
     def share(self, other: Owner | None) -> None:
         """Say beside the lease which process holds it as well; None: no other does any more."""
         if self._lease is not None:

@@ -197,8 +197,7 @@ class Writer:
         try:
             self._queue(offset)
         except (DurableError, OSError) as error:
-            self._failed = self._failed or error
-            self._tell(b"f", (-1, error))
+            self._fail(-1, error)
 
     def _queue(self, offset: int) -> None:
         record = read_record(self._files, log_path(self._folder, self._kernel.epoch), offset, self._key)
@@ -235,9 +234,18 @@ class Writer:
             self._number = number
             self._completing.complete(record, alone=False)
         except Exception as error:  # whatever it is, the kernel has to learn that this commit will not be
-            self._failed = self._failed or error
-            self._tell(b"f", (number, _portable(error)))
+            self._fail(number, error)
         self._reached("answered")
+
+    def _fail(self, number: int, error: BaseException) -> None:
+        """Make no further commits, and tell the kernel why."""
+        if isinstance(error, FileNotFoundError) and self._journal is not None:
+            try:
+                self._journal.check()
+            except DurableError as better:  # the whole history is gone, or somebody else's
+                error = better
+        self._failed = self._failed or error
+        self._tell(b"f", (number, _portable(error)))
 
     def _append_commit(self, plan: Plan, digests: Sequence[Digest], altered: bool) -> list[Event]:
         """Append the event of a commit and say so, as one step in the order of the journal."""
