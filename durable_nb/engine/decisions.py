@@ -12,6 +12,7 @@ from durable_nb.capture.access import code_hash
 from durable_nb.engine.effects import CellRequest, Decision
 from durable_nb.engine.inputs import Present
 from durable_nb.engine.processes import digests
+from durable_nb.engine.saving import know_everything
 from durable_nb.errors import DurableError, UsageError
 from durable_nb.history import Record
 from durable_nb.model import Manifest
@@ -33,6 +34,7 @@ def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> De
     if options.setup:
         return Decision(skip=False, reasons=("a --setup cell always runs",))
     if options.skip_if:
+        know_everything(engine)
         return _state_check(engine, request)
     if engine.settings.skip == "never":
         return Decision(skip=False, reasons=("skip is set to «never»",))
@@ -42,6 +44,8 @@ def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> De
     found = candidates(run, hashed, cell_id=request.cell_id, before_seq=before_seq, after_seq=engine.replay.last_seq)
     if not found:
         return Decision(skip=False, reasons=(_no_candidate(engine, request, hashed),))
+    # Whether a record may stand is decided by everything that has happened, to files as well.
+    know_everything(engine)
     # The changes of this moment are committed already, so the head knows the process state; streams that nobody
     # committed are as they were at the load.
     facts = Present(engine=engine, request=request, live_process=digests(engine))

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.file_marks import FileMark, changed
+from durable_nb.engine.saving import files_read
 from durable_nb.history import Record, Run
 from durable_nb.model import Json
 
@@ -31,8 +32,7 @@ class FileLeft:
 def left_by(engine: Engine) -> list[Json]:
     """Return how the cell that has just ended left the files that it changed; from now on they count as met so."""
     assert engine.watch is not None
-    run = engine.state.run
-    left = engine.watch.end().left(run.files_read if run else ())
+    left = engine.watch.end().left(files_read(engine))
     # Also where it cannot be recorded: the event that is about to be written is the end of the attempt.
     engine.replay.meet_files(left, engine.state.last_seq + 1)
     return left

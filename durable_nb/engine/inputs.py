@@ -24,6 +24,7 @@ from durable_nb.capture.process_stdlib import environment_bytes
 from durable_nb.engine.file_places import left_so_by_later, overwritten
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.engine.replay import Place
+from durable_nb.engine.saving import process_set
 from durable_nb.errors import UsageError
 from durable_nb.history import Inputs, Record
 from durable_nb.model import Delta, Json, Manifest, Variable
@@ -103,7 +104,7 @@ def before(engine: Engine, request: CellRequest) -> Before:
         variables=head.names if head else {},
         base=head.checkpoint_id if head else None,
         process={name: digest for name, digest in digests(engine).items() if name in there},
-        set_by_run=frozenset(engine.state.run.process_set if engine.state.run else ()),
+        set_by_run=frozenset(process_set(engine)),
         depends=depends_digests(request.options.depends),
         key=key_digest(request.options.key, engine.shell.namespace),
         environ=_environ_now(),

@@ -149,7 +149,7 @@ def lineage(workflow: Workflow, at: CheckpointId | None) -> frozenset[str]:
     while at is not None and at not in found:
         found.add(at)
         try:
-            at = workflow.location(at).parent
+            at = workflow.parent_of(at)
         except KeyError:  # its event is lost; what came before it cannot be told
             break
     return frozenset(found)

@@ -7,7 +7,7 @@ durable. When a function here returns, what the writer has told was taken in, an
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
@@ -25,7 +25,10 @@ __all__ = [
     "append",
     "degrade",
     "drain",
+    "files_read",
     "hand_over",
+    "know_everything",
+    "process_set",
     "recover",
     "start",
     "take_in",
@@ -43,13 +46,15 @@ _SAY_AFTER_S = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InFlight:
-    """What the engine goes back to if this commit turns out never to be made."""
+    """What the engine goes back to if this commit turns out never to be made, and what the state does not know yet."""
 
     checkpoint_id: CheckpointId
     head: Manifest | None
     missing: tuple[Unsaved, ...]
     cells: Mapping[str, Json]
     sources: Mapping[str, str]
+    process_changed: frozenset[str]
+    files_read: frozenset[str]
 
 
 def start(engine: Engine) -> None:
@@ -108,6 +113,8 @@ def hand_over(
                 missing=engine.missing,
                 cells=dict(engine.cells),
                 sources=dict(engine.sources),
+                process_changed=frozenset(draft.payload.get("process_changed", ())),
+                files_read=frozenset(mark["path"] for mark in draft.payload.get("inputs", {}).get("files", ())),
             )
         )
         engine.head, engine.missing = manifest, manifest.unsaved
@@ -130,6 +137,26 @@ def drain(engine: Engine) -> None:
     take_in(engine)
     if threading.current_thread() is threading.main_thread() and engine.workflow.saving:
         _wait(engine, lambda: not engine.workflow.saving)
+
+
+def know_everything(engine: Engine) -> None:
+    """Have the state hold all that cells of this kernel did, and the head all that is live."""
+    head = engine.head
+    drain(engine)
+    if engine.head is not head:  # the writer has failed, and what it could not store was made outside of this cell
+        engine.guarded("look at what changed between cells", engine.commit_outside)
+
+
+def process_set(engine: Engine) -> Set[str]:
+    """Return the components of process state that the run has set, be the commit that says so in flight."""
+    known = engine.state.run.process_set if engine.state.run else set()
+    return known.union(*(one.process_changed for one in engine.in_flight))
+
+
+def files_read(engine: Engine) -> Set[str]:
+    """Return the files that finished cells of the run have read, be the commit that says so in flight."""
+    known = engine.state.run.files_read if engine.state.run else set()
+    return known.union(*(one.files_read for one in engine.in_flight))
 
 
 def twice(engine: Engine, action: Callable[[], T]) -> T:

@@ -140,7 +140,9 @@ class Engine:
         """Carry one effect out and return its answer."""
         match effect:
             case Outside(request=request):
-                return self.guarded("look at what changed between cells", lambda: self.commit_outside(request))
+                return self.guarded(
+                    "look at what changed between cells", lambda: self.commit_outside(request, behind=True)
+                )
             case Decide(request=request):
                 return self._decide(request)
             case Reuse(request=request, decision=decision):
@@ -336,7 +338,7 @@ class Engine:
         self.record_error(started, started.event, error, left_by(self))
         # What it had changed by then stays in memory, and hours of work may be in it: a loss must not take it back.
         # The next durable cell would commit the same.
-        self.commit_outside()
+        self.commit_outside(behind=True)
 
     def record_error(self, started: Started, event: Event, error: BaseException, left: Sequence[Json] = ()) -> None:
         self.append(
@@ -406,7 +408,9 @@ class Engine:
         self.cells.clear()
         self.sources.clear()
 
-    def commit_outside(self, request: CellRequest | None = None, *, reason: str = "outside") -> CheckpointId | None:
+    def commit_outside(
+        self, request: CellRequest | None = None, *, reason: str = "outside", behind: bool = False
+    ) -> CheckpointId | None:
         """Commit what changed while no durable cell ran; None if nothing did."""
         if self.replay:
             return None  # nothing has really run since the load, and the live names are not where the places are
@@ -414,7 +418,7 @@ class Engine:
         if not (delta.names or delta.process or unsaved_differs(self.head, delta.unsaved)) and reason == "outside":
             return None
         payload = {**commit_payload(self, delta, process_changed), "reason": reason}
-        self.commit_delta(self.draft("CheckpointCompleted", payload), delta, {}, behind=reason == "outside")
+        self.commit_delta(self.draft("CheckpointCompleted", payload), delta, {}, behind=behind)
         return delta.checkpoint_id
 
     def adopt(self, manifest: Manifest, names: Sequence[str]) -> None:

@@ -242,6 +242,12 @@ class Workflow(Saving):
         """Whether an event has made this checkpoint, deleted since or not."""
         return checkpoint_id in self._locations
 
+    def parent_of(self, checkpoint_id: CheckpointId) -> CheckpointId | None:
+        """Return what a checkpoint was made from, be it in flight; KeyError when no event tells of it."""
+        if checkpoint_id in self._handed:
+            return self._handed[checkpoint_id][0].parent
+        return self._locations[checkpoint_id].parent
+
     def location(self, checkpoint_id: CheckpointId) -> Location:
         """Return where a checkpoint's body is stored."""
         return self._locations[checkpoint_id]

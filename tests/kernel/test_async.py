@@ -175,3 +175,29 @@ def test_forked_children_record_nothing(lives: Lives) -> None:
     assert lives.value("got") == [1, 2]
     lives.kill()
     assert lives.value("got") == [1, 2]
+
+
+def test_what_is_in_flight_counts_as_done(lives: Lives) -> None:
+    """A stream that a cell in flight has seeded is not one that nobody set, for the cell that draws from it next.
+
+    Else a seed that is edited above would let the draw below stand, which is a wrong skip.
+    """
+    seed = "import random\nimport numpy as np\nrandom.seed({0})\nbig = np.random.default_rng({0}).random(20_000_000)"
+    draw = "drawn = random.random()"
+    lives.run(seed.format(1), draw)
+    first = lives.value("drawn")
+    lives.kill()
+    lives.run(seed.format(2))
+    assert not skipped(lives.run(draw))
+    assert lives.value("drawn") != first
+
+
+def test_a_file_that_a_cell_in_flight_wrote_is_not_as_an_earlier_one_left_it(lives: Lives) -> None:
+    """After a loss a cell runs for real and is in flight when the next one is met, which must not stand for itself."""
+    write = "with open('notes.txt', 'w') as file:\n    file.write({0})"
+    lives.run(write.format("'one'"), write.format("'two'"))
+    lives.kill()
+    heavy = "import numpy as np\nbig = np.random.default_rng(5).random(20_000_000)\n"
+    lives.run(heavy + write.format("'changed'"))
+    assert not skipped(lives.run(write.format("'two'")))
+    assert (lives.folder / "notes.txt").read_text() == "two"
