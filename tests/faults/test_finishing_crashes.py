@@ -22,6 +22,7 @@ from durable_nb.store.handover import (
     log_path,
     seed_of,
 )
+from durable_nb.store.known import Known
 from durable_nb.store.pending import Ticket
 from durable_nb.store.preparing import Prepared, prepare
 from durable_nb.store.workflow import Workflow
@@ -80,7 +81,7 @@ def left_behind(**faults: bool) -> SimFiles:
     workflow.append([started(2), started(3)])
     handed: list[Prepared] = []
     tickets: dict[int, Ticket] = {}
-    parent, marks = workflow.manifest(CheckpointId("c1")), {}
+    parent, known = workflow.manifest(CheckpointId("c1")), Known()
     for number, (name, value) in enumerate([("x", X), ("x", X + Y)], 1):
         delta = delta_of(workflow, parent.checkpoint_id, name, value)
         checkpoint_id = CheckpointId(f"c{number + 1}")
@@ -88,9 +89,10 @@ def left_behind(**faults: bool) -> SimFiles:
         draft = EventDraft(event_type="ActivityCompleted", run_id="r1", activity_id="cell", attempt=number + 1)
         one = prepare(
             ticket, draft, replaced(delta, checkpoint_id), {}, (), parent=parent, depth=number - 1, corrupted=False,
-            prior=marks, tickets=tickets, workflow_id=NOTEBOOK,
+            known=known, tickets=tickets, workflow_id=NOTEBOOK,
         )  # fmt: skip
-        parent, marks = one.manifest, dict(one.marks)
+        parent = one.manifest
+        known.update(parent.groups, one.marks)
         handed.append(one)
     hand_over(files, workflow, handed)
     workflow.close(release=False)
