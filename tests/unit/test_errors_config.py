@@ -47,3 +47,12 @@ def test_a_wrong_setting_names_the_right_ones() -> None:
     """A typo in a setting is one line with the choices and the nearest of them."""
     with pytest.raises(UsageError, match="Did you mean never"):
         Settings.from_environment({"DURABLE_NB_SKIP": "nevr"})
+
+
+def test_how_much_may_be_on_the_way() -> None:
+    """`inflight` is a size with or without a unit; anything else is refused with an example."""
+    sizes = {"512MiB": 512 << 20, "2GiB": 2 << 30, "64 KiB": 64 << 10, "1000": 1000}
+    expected = list(sizes.values())
+    assert expected == [Settings.from_environment({"DURABLE_NB_INFLIGHT": text}).budget_bytes for text in sizes]
+    with pytest.raises(UsageError, match=r"DURABLE_NB_INFLIGHT=much is not a size\. Write it as 512MiB"):
+        Settings.from_environment({"DURABLE_NB_INFLIGHT": "much"})
