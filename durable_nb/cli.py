@@ -29,6 +29,7 @@ from durable_nb.verbs.opening import (
     only_workflow,
     open_projection,
     open_repository,
+    when_drained,
 )
 from durable_nb.verbs.trusting import accept, key_path_of
 
@@ -110,7 +111,9 @@ def _run(verb: str, words: list[str]) -> Report:
 
     def take_lease() -> Workflow:
         owner = this_process("command", clock)
-        return repository.workflow(context.workflow.workflow_id, kernel_id="command", owner=owner)
+        return when_drained(
+            repository, context.workflow.workflow_id, owner, lambda line: print(line, file=sys.stderr, flush=True)
+        )
 
     context = Context(
         folder=place.folder,

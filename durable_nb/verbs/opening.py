@@ -37,6 +37,7 @@ __all__ = [
     "open_projection",
     "open_repository",
     "open_to_write",
+    "when_drained",
 ]
 
 _log = logging.getLogger(__name__)
@@ -152,7 +153,7 @@ def open_to_write(
     held: LeaseHeld | None = None
     for name in names:
         try:
-            workflow = _when_drained(repository, name, this_process(kernel_id, clock), say)
+            workflow = when_drained(repository, name, this_process(kernel_id, clock), say)
         except LeaseHeld as error:
             held = held or error
             continue
@@ -167,7 +168,7 @@ def open_to_write(
     return workflow, f"durable_nb: {held} Until then cells run here without being durable (read-only)."
 
 
-def _when_drained(repository: Repository, name: str, owner: Owner, say: Callable[[str], None]) -> Workflow:
+def when_drained(repository: Repository, name: str, owner: Owner, say: Callable[[str], None]) -> Workflow:
     """Open a workflow to write; a writer that still saves what its kernel handed over is waited for."""
     told, pause = False, threading.Event()
     for turn in itertools.count():
