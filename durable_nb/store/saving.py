@@ -109,6 +109,9 @@ class Saving(Commits):
             )
         except (OSError, RepositoryError) as error:
             self.no_writer = f"the process that saves in the background cannot be started: {error}"
+        # What was stored before may have been collected since. The writer is told names and does not ask whether they
+        # are there still, so it is told only of what was stored since it began: until it ends nothing is collected.
+        self._stored.clear()
 
     def stop_writer(self) -> None:
         """Wait for what is in flight, and take the journal back; nothing if there is no writer."""

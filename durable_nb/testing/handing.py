@@ -205,6 +205,13 @@ class _Kernel:
         os.waitpid(pid, 0)
         return told_by_child
 
+    def collect(self) -> int:
+        """Delete all checkpoints but the newest and collect garbage, with the journal taken back meanwhile."""
+        self._workflow.stop_writer()
+        for info in self._workflow.checkpoints()[:-1]:
+            self._workflow.delete_checkpoint(info.id)
+        return self._repository.gc().chunks
+
     def stop_writer(self) -> bool:
         """Take the journal back."""
         self._workflow.stop_writer()
