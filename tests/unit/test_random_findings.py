@@ -210,3 +210,17 @@ def test_attributes_that_pickle_leaves_out_are_kept(made: str) -> None:
     notebook.run(f"{made}\nb = [1]\nobject.__setattr__(a, 'v', b)")
     again = notebook.restored()
     again.check("assert a.v == [1] and a.v is b and getattr(a, 'w', [2]) == [2]")
+
+
+@pytest.mark.parametrize("way", ["iter(d)", "reversed(d)", "iter(d.values())", "iter(d.items())"])
+@pytest.mark.parametrize("lost", ["", "del d"])
+def test_an_iterator_over_a_dict_that_leads_back_to_it(way: str, lost: str) -> None:
+    """A value of the dict holds the iterator over it, which goes on where it was."""
+    notebook = Notebook()
+    notebook.run(f"class A: pass\ng = A()\nd = {{'k': g, 'l': 0, 'm': 2}}\ng.e = e = {way}\nnext(e)\n{lost}")
+    assert notebook.unsaved == {}
+    again = notebook.restored()
+    again.check("assert g.e is e")
+    for life in (notebook, again):
+        life.check("left = [x if isinstance(x, int | str) else x is g or str(x[0]) for x in e]")
+    assert notebook["left"] == again["left"]

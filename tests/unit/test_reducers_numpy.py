@@ -85,3 +85,38 @@ def test_flat_iterator_goes_on_where_it_was() -> None:
     notebook = Notebook()
     notebook.run("import numpy as np\na = np.arange(4)\nwalk = a.flat\nnext(walk)")
     notebook.restored().check("a[1] = 7\nassert next(walk) == 7")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "a = np.arange(8.0)\nd = a[1:]\na.flags.writeable = False",
+        "b = bytearray(b'abcdef')\na = np.frombuffer(b, 'u1')\nd = a[1:]\na.flags.writeable = False",
+        "a = np.arange(8.0)\nd = a[1:]\na.flags.writeable = False\ndel a\na = d[:2]",
+        "a = np.arange(8.0)\nd = memoryview(a)\na.flags.writeable = False",
+        "b = bytearray(b'abcdef')\na = np.frombuffer(b, 'u1')\nd = memoryview(a)[1:]\na.flags.writeable = False\ndel b",
+        "b = bytearray(b'abcdef')\na = np.frombuffer(b, 'u1')\na.flags.writeable = False\ndel b\nd = a[:0]",
+    ],
+)
+def test_what_looked_at_an_array_before_it_was_protected_may_still_write(source: str) -> None:
+    """A view and its array are each as writable as they were, and the protection can be taken back."""
+    notebook = Notebook()
+    notebook.run(f"import numpy as np\n{source}")
+    assert notebook.unsaved.keys() <= {"d"}
+    again = notebook.restored()
+    for life in (notebook, again):
+        life.check("can = [a.flags.writeable, not memoryview(d).readonly]")
+        life.check("try:\n    a.flags.writeable = True\n    can += ['back']\nexcept ValueError: pass")
+    assert notebook["can"] == again["can"]
+
+
+def test_a_restored_array_holds_on_to_the_bytes_it_looks_at() -> None:
+    """As long as the array is there its bytearray cannot be resized, as before."""
+    notebook = Notebook()
+    notebook.run("import numpy as np\nb = bytearray(b'abcdef')\na = np.frombuffer(b, 'u1')\nd = a[::-1]")
+    again = notebook.restored()
+    for name in ("a", "d"):
+        with pytest.raises(BufferError):
+            again.check("b.append(1)")
+        again.check(f"del {name}")
+    again.check("b.append(1)")

@@ -6,11 +6,14 @@ Used by the files beside it while a group is dumped. Nothing live changes.
 from __future__ import annotations
 
 import array
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.reducers import Sharing, Unstorable
 
-__all__ = ["BUFFERS", "chain", "in_order", "keeper", "span"]
+__all__ = ["BUFFERS", "chain", "in_order", "keeper", "span", "unprotected"]
 
 BUFFERS = (bytes, bytearray, array.array)
 
@@ -43,6 +46,25 @@ def in_order(root: Any) -> Any:
     axes = sorted(range(plain.ndim), key=lambda axis: -plain.strides[axis])
     made = plain if plain.flags.c_contiguous else plain.transpose(axes)
     return made if made.flags.c_contiguous else None
+
+
+@contextmanager
+def unprotected(a: Any) -> Iterator[None]:
+    """Let what looks at a protected array be made: it may still write where it was made before the protection."""
+    if a.flags.writeable:
+        yield
+        return
+    try:
+        a.flags.writeable = True
+    except ValueError:
+        if not BORROWED.get():  # what is only compared may lie on memory that is itself protected
+            raise
+        yield
+        return
+    try:
+        yield
+    finally:
+        a.flags.writeable = False
 
 
 def span(buffer: Any) -> tuple[int, int] | None:

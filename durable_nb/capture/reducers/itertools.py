@@ -54,8 +54,17 @@ _WARNED_OF: tuple[type, ...] = (
 )  # fmt: skip
 
 
-def _make_dict_iterator(mapping: Any, kind: str, backwards: bool, left: int) -> Iterator[Any]:
-    """Return an iterator that has `left` items still to give."""
+def _make_dict_iterator(mapping: Any, kind: str, backwards: bool, left: int, count: int = -1) -> Iterator[Any]:
+    """Return an iterator that has `left` items still to give, of the `count` that the dictionary has in the end."""
+    if len(mapping) < count and type(mapping) is not OrderedDict:
+        # It leads back to the iterator and gets its items later: what an iterator knows are their number and its place.
+        early = dict(mapping)
+        dict.clear(mapping)
+        dict.update(mapping, enumerate(range(count)))
+        waiting = _make_dict_iterator(mapping, kind, backwards, left)
+        dict.clear(mapping)
+        dict.update(mapping, early)
+        return waiting
     looked_at: Any = _WAYS[kind](mapping)
     made: Iterator[Any] = reversed(looked_at) if backwards else iter(looked_at)
     done = len(mapping) - left
@@ -112,7 +121,7 @@ def _dict_iterator(iterator: Any) -> tuple[Any, ...]:
     for kind, backwards in [_TYPES[cls]] if cls in _TYPES else _TYPES.values():
         looked_at: Any = _WAYS[kind](mapping)
         if _is_tail(left, list(reversed(looked_at) if backwards else looked_at)):
-            return _make_dict_iterator, (mapping, kind, backwards, len(left))
+            return _make_dict_iterator, (mapping, kind, backwards, len(left), len(mapping))
     raise Unstorable("an iterator over a dictionary whose keys have changed since")
 
 

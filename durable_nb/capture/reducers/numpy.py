@@ -11,13 +11,14 @@ import os
 import pickle
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable, promise
-from durable_nb.capture.reducers._memory import BUFFERS, chain, in_order, keeper, span
+from durable_nb.capture.reducers._memory import BUFFERS, chain, in_order, keeper, span, unprotected
 from durable_nb.capture.reducers.builtins import _make_attribute
 
 LIBRARY = "numpy"
@@ -88,19 +89,24 @@ def _make_view(
     root: Any, dtype: Any, shape: tuple[int, ...], offset: int, strides: tuple[int, ...], writeable: bool, cls: Any
 ) -> Any:
     """Return an array on the memory of `root` (an array or a buffer)."""
-    if isinstance(root, np.ndarray) and dtype.hasobject:
-        # numpy makes no array of objects from a buffer, but it does from another array of objects.
-        flat: Any = in_order(root).reshape(-1)[offset // dtype.itemsize :]
-        made = np.lib.stride_tricks.as_strided(flat, shape, strides)
-    elif isinstance(root, np.ndarray):
-        made = np.ndarray.__new__(np.ndarray, shape, dtype, in_order(root), offset, strides)
-    else:
+    if not isinstance(root, np.ndarray):
         made = np.ndarray.__new__(np.ndarray, shape, dtype, root, offset, strides)
-    if isinstance(root, np.ndarray):
-        made = made[...]  # its base is now the array that owns the memory, and none of the helpers above
+    else:
+        with unprotected(root) if writeable else nullcontext():
+            made = _part_of(root, dtype, shape, offset, strides)
     if not writeable:
         made.flags.writeable = False
     return made if cls is None else made.view(cls)
+
+
+def _part_of(root: Any, dtype: Any, shape: tuple[int, ...], offset: int, strides: tuple[int, ...]) -> Any:
+    if dtype.hasobject:
+        # numpy makes no array of objects from a buffer, but it does from another array of objects.
+        flat: Any = in_order(root).reshape(-1)[offset // dtype.itemsize :]
+        made = np.lib.stride_tricks.as_strided(flat, shape, strides)
+    else:
+        made = np.ndarray.__new__(np.ndarray, shape, dtype, in_order(root), offset, strides)
+    return made[...]  # its base is now the array that owns the memory, and none of the helpers above
 
 
 def _make_on_export(
@@ -157,6 +163,8 @@ def _alone(a: Any) -> Any:
     owned = _owned(a)
     if owned is not NotImplemented:
         return owned
+    if _is_protected(a):
+        return _described(a)
     # Pickle's own way brings a view of nothing else back as a copy in C order, and one that can be written to.
     if a.base is None or a.flags.writeable or a.flags.forc or type(a) is not np.ndarray or a.dtype.hasobject:
         return NotImplemented
@@ -179,11 +187,25 @@ def _owned(a: Any) -> Any:
     """Describe an array that owns its memory; NotImplemented for all that pickle's own way suits as well."""
     if a.base is not None or type(a) is not np.ndarray or a.dtype.hasobject or a.dtype.kind not in _RAW:
         return NotImplemented
+    return _described(a)
+
+
+def _described(a: Any) -> Any:
     ordered = in_order(a)
     if ordered is None or not a.dtype.itemsize:
         return NotImplemented
     data = pickle.PickleBuffer(ordered.reshape(-1).view(np.uint8))
     return _make_owned, (data, a.dtype, a.shape, a.strides, bool(a.flags.writeable))
+
+
+def _is_protected(a: Any) -> bool:
+    """Tell whether an array lies on memory that may change, and only it is not to: that can be taken back."""
+    if a.base is None or a.flags.writeable or not a.flags.forc or type(a) is not np.ndarray:
+        return False
+    if a.dtype.hasobject or a.dtype.kind not in _RAW:
+        return False
+    _, below = chain(a)
+    return below is None or (type(below) in BUFFERS and type(below) is not bytes)
 
 
 def _is_plain(root: Any) -> bool:

@@ -13,6 +13,7 @@ import types
 from typing import Any
 
 from durable_nb.capture.reducers import Plugin, Unstorable, promise
+from durable_nb.capture.reducers._memory import unprotected
 from durable_nb.capture.reducers._tracebacks import described, made_again, sources
 from durable_nb.capture.reducers.builtins import _exception
 
@@ -44,6 +45,9 @@ def _super(obj: Any) -> tuple[Any, ...]:
 
 
 def _make_memoryview(obj: Any, readonly: bool) -> memoryview:
+    if not readonly and _is_array(obj):
+        with unprotected(obj):
+            return memoryview(obj)
     made = memoryview(obj)
     return made.toreadonly() if readonly and not made.readonly else made
 
