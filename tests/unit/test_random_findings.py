@@ -181,12 +181,13 @@ def test_what_skipped_cells_made_is_of_the_class_as_a_later_one_left_it() -> Non
 
 
 def test_a_skipped_import_makes_nothing_look_changed() -> None:
-    """What refers to an imported class is no change when the cell that imports it was skipped: nothing is committed."""
+    """What refers to an imported class is no change when the cell that imports it was skipped."""
     cells = ["from collections import OrderedDict", "a = OrderedDict(b=float('nan'))", "c = a"]
     second = two_lives(*cells)
     head = second.engine.head
     assert head is not None
-    assert head.checkpoint_id == "c4"  # of the one cell that ran
+    assert {n: head.names[n].version for n in ("OrderedDict", "a", "c")} == {"OrderedDict": "c1", "a": "c2", "c": "c3"}
+    assert (head.names["a"].group_id, head.names["c"].group_id) == ("c3.0", "c3.0")
 
 
 @pytest.mark.parametrize(
