@@ -6,11 +6,11 @@ Each method states one promise. Nothing here is imported for behaviour.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from durable_nb.model import Event, EventDraft, Output, Owner
 
-__all__ = ["Clock", "Files", "Journal", "Observer", "Shell", "WritableFile"]
+__all__ = ["Clock", "Files", "Journal", "Observer", "ReadsInto", "Shell", "WritableFile"]
 
 
 class Clock(Protocol):
@@ -78,6 +78,15 @@ class Files(Protocol):
 
     def sync_folder(self, path: str) -> None:
         """Return only when creations, renames and removals in this folder are durable."""
+        ...
+
+
+@runtime_checkable
+class ReadsInto(Protocol):
+    """What a file system may offer beside `Files`: reading without a copy."""
+
+    def read_into(self, path: str, offset: int, parts: Sequence[bytearray | memoryview]) -> int:
+        """Fill the parts one after the other with the bytes from `offset`; return how many there were."""
         ...
 
 

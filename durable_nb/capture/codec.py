@@ -30,7 +30,7 @@ from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
 from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, digest_of_marks, marks_of
 
-__all__ = ["CHANGING", "Codec", "Dumped", "Failed", "Lost", "Partly", "explain"]
+__all__ = ["CHANGING", "Codec", "Dumped", "Failed", "Lost", "Partly", "explain", "fingerprint"]
 
 # What pickle says when another thread of the user's changes a container meanwhile.
 CHANGING = "changed size during iteration"
@@ -45,6 +45,11 @@ def _marks(data: bytes, buffers: Sequence[memoryview]) -> tuple[str, tuple[tuple
     if not buffers and len(data) <= PICKLE_CHUNK_BYTES:
         return marks[0][0].hex(), marks
     return digest_of_marks([len(data), *(b.nbytes for b in buffers)], marks), marks
+
+
+def fingerprint(data: bytes, buffers: Sequence[Any]) -> str:
+    """Return the digest of a group's bytes, which the manifest keeps of a name that is alone in its group."""
+    return _marks(data, [memoryview(buffer) for buffer in buffers])[0]
 
 
 class Failed(Exception):

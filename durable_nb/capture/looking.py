@@ -68,6 +68,13 @@ class Memory:
     versions: dict[str, tuple[int, CheckpointId]] = field(default_factory=dict)
     made: dict[str, Made] = field(default_factory=dict)
 
+    def take_in(self, seen: Memory) -> None:
+        """Remember what a look aside saw of values that have become live since."""
+        self.digests.update(seen.digests)
+        self.atoms.update(seen.atoms)
+        self.prints.update(seen.prints)
+        self.versions.update(seen.versions)
+
 
 class Look:
     """One capture: compares what is packed with the head and draws up the delta."""
@@ -80,7 +87,9 @@ class Look:
         made_by: str,
         names: Mapping[str, Any],
         alone: Callable[[str, Mapping[str, Any]], tuple[str, int] | None],
+        pending: Set[str] = frozenset(),
     ) -> None:
+        self.pending = pending  # names that are not live because they are still to be loaded: not gone
         self.memory, self.id, self.made_by, self.names, self.alone = memory, checkpoint_id, made_by, names, alone
         self.head_names = head.names if head is not None else {}
         self.head_groups = head.groups if head is not None else {}
@@ -138,7 +147,7 @@ class Look:
         memory.adopted.clear()
         kept = self.same_atoms.union(left_out, *packed.good)
         for name in self.head_names:
-            if name not in kept:
+            if name not in kept and name not in self.pending:
                 self.variables[name] = None
                 self.changed.append(name)
         memory.digests = {

@@ -7,7 +7,6 @@ namespace. What this class remembers is checked against the head it is given, so
 from __future__ import annotations
 
 import fnmatch
-import logging
 import re
 import sys
 import types
@@ -22,6 +21,7 @@ from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import Grouping, partition
 from durable_nb.capture.isolate import type_name
 from durable_nb.capture.kinds import is_atomic
+from durable_nb.capture.lazy import LazyNames, connect
 from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.packing import Packer
 from durable_nb.capture.pickler import quiet
@@ -30,8 +30,6 @@ from durable_nb.capture.reducers.io import is_console
 from durable_nb.capture.settled import Settled, Touched
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
 from durable_nb.model import CheckpointId, Manifest, Unsaved
-
-_log = logging.getLogger(__name__)
 
 __all__ = ["Captured", "NamespaceCapture"]
 
@@ -49,6 +47,7 @@ _SPECIAL = frozenset({"In", "Out", "exit", "quit", "get_ipython"})
 _HISTORY = re.compile(r"_i?\d+")
 _LAST = frozenset({"_", "__", "___"})
 _OUT = re.compile(r"Out\[(\d+)\]")
+ARRIVED = CheckpointId("arrived")  # stands for a checkpoint in a look that nothing is stored of
 
 
 class NamespaceCapture:
@@ -79,6 +78,8 @@ class NamespaceCapture:
         # Names that a cell left out on request: its neighbours must not save them in its stead.
         self._left_out: set[str] = set()
         self._elsewhere = runtime_modules.Elsewhere()
+        # What a restored checkpoint holds and is not live yet: unchanged by definition, and looked at by nobody.
+        self.lazy = LazyNames(self.first_look, namespace)
 
     # --- names ----------------------------------------------------------------------------------------------------
 
@@ -124,6 +125,31 @@ class NamespaceCapture:
         except KeyError:
             raise Failed(f"it needs {name}, which is not defined") from None
 
+    def _names_now(self) -> tuple[dict[str, Any], frozenset[str]]:
+        """Return the live names and the pending ones at one moment, of which threads of the person's may load some."""
+        with self.lazy.publishing:
+            for seen in self.lazy.take_arrived():
+                self._memory.take_in(seen)
+            self.lazy.bound_since()
+            return self.names(), frozenset(self.lazy.names)
+
+    def first_look(self, manifest: Manifest, values: Mapping[str, Any], beside: Mapping[str, Any]) -> Memory:
+        """Look at values that were just loaded and are not live yet; the next look takes in what is returned.
+
+        `beside` are the definitions that they are made of, whatever their names are bound to by now. Called by the
+        thread that loaded them: nothing that the looks at the live namespace use is touched.
+        """
+        aside = NamespaceCapture(self._namespace, hidden=self._hidden, out=self._out, imported=self._imported)
+        aside._memory.adopted = {name: manifest.names[name].version for name in values}
+        look = Look(aside._memory, manifest, ARRIVED, "", values, aside._print_of)
+        atoms, rest = look.split()
+        everything = {**aside.names(), **beside, **values}
+        grouping = aside._bind(rest, Definitions(everything))
+        packed = aside._packer.pack([*((n,) for n in atoms), *grouping.groups], everything, look.known, {})
+        look.result(packed, {}, frozenset())
+        aside._codec.release()
+        return aside._memory
+
     # --- capture --------------------------------------------------------------------------------------------------
 
     def delta(
@@ -144,16 +170,17 @@ class NamespaceCapture:
         Patterns are about what is new or changed: what stays as the head has it stays there. What was left out stays
         so until a cell that is asked to save it has `written` it.
         """
-        everything = self.names()
+        self.lazy.load(self.lazy.torn())
+        everything, pending = self._names_now()
         stored = head.names if head is not None else {}
         unwanted = {n for n in everything if not _wanted(n, include, exclude)} if include or exclude else set()
         left = self._left_out.intersection(everything).difference(written)
         left |= {n for n in unwanted if n not in stored or n in written}
-        captured = self._look(head, checkpoint_id, made_by, everything, left, touched)
+        captured = self._look(head, checkpoint_id, made_by, everything, left, touched, pending)
         changed = {n: v for n, v in captured.names.items() if v is not None and v.version == checkpoint_id}
         if unwanted.intersection(changed):
             left |= unwanted.intersection(changed)
-            captured = self._look(head, checkpoint_id, made_by, everything, left, None)
+            captured = self._look(head, checkpoint_id, made_by, everything, left, None, pending)
         self._left_out = left
         return captured
 
@@ -165,9 +192,10 @@ class NamespaceCapture:
         everything: Mapping[str, Any],
         left: Set[str],
         touched: Touched | None,
+        pending: Set[str] = frozenset(),
     ) -> Captured:
         names = {n: v for n, v in everything.items() if n not in left}
-        look = Look(self._memory, head, CheckpointId(checkpoint_id), made_by, names, self._print_of)
+        look = Look(self._memory, head, CheckpointId(checkpoint_id), made_by, names, self._print_of, pending)
         atoms, rest = look.split()
         definitions = Definitions(names)
         selection = self._settled.select(rest, look.head_names, definitions, touched)
@@ -177,7 +205,8 @@ class NamespaceCapture:
         missed = selection.missed(packed)
         if selection.contradicts(grouping, packed):
             del selection, grouping, packed
-            return replace(self._look(head, checkpoint_id, made_by, everything, left, None), missed=missed)
+            again = self._look(head, checkpoint_id, made_by, everything, left, None, pending)
+            return replace(again, missed=missed)
         left_out = selection.unchanged(grouping)
         captured = look.result(packed, {n: v for n, v in everything.items() if n in left}, left_out)
         self._grouping = (*grouping.groups, *(record.names for record in selection.left_out))
@@ -244,6 +273,8 @@ class NamespaceCapture:
 
     def is_at(self, name: str, version: CheckpointId) -> bool:
         """Tell whether the live value of a name is this very version, as of the last look."""
+        if (pending := self.lazy.names.get(name)) is not None:
+            return pending.version == version
         return self._at_version(name, version) is not None
 
     def forget(self) -> None:
@@ -256,8 +287,18 @@ class NamespaceCapture:
 
     # --- restore --------------------------------------------------------------------------------------------------
 
-    def stage(self, manifest: Manifest, read_group: ReadGroup, names: Iterable[str] | None = None) -> Staged:
-        """Load `names` (default all), the names they share objects with and the definitions they need."""
+    def stage(
+        self,
+        manifest: Manifest,
+        read_group: ReadGroup,
+        names: Iterable[str] | None = None,
+        needs: Iterable[str] = (),
+        into: dict[str, Any] | None = None,
+    ) -> Staged:
+        """Load `names` (default all), the names they share objects with and the definitions they need, and `needs`.
+
+        What is loaded goes `into` a dictionary of the caller's, if there is one, at once.
+        """
         wanted = list(manifest.names if names is None else names)
         chosen = set(wanted)
         self._codec = Codec(self._namespace, load(sys.modules))
@@ -266,11 +307,19 @@ class NamespaceCapture:
             # Only what was not asked for and is bound live at this very version, or is a definition of equal content.
             if name in chosen:
                 return None
+            self._bring([name], manifest)
             return self._at_version(name, manifest.names[name].version) or self._equal_definition(
                 manifest, read_group, name
             )
 
-        return Staging(self._codec, manifest, read_group, reusable, lend=True).stage(wanted)
+        return Staging(self._codec, manifest, read_group, reusable, lend=True, into=into).stage(wanted, needs)
+
+    def _bring(self, names: Iterable[str], manifest: Manifest) -> None:
+        """Load those of these names that are pending at the very version that a manifest has."""
+        at = {n: v.version for n, v in self.lazy.names.items()}
+        if wanted := [n for n in names if n in at and n in manifest.names and manifest.names[n].version == at[n]]:
+            self.lazy.load(wanted)
+            self._names_now()
 
     def _at_version(self, name: str, version: CheckpointId) -> tuple[object] | None:
         try:
@@ -303,10 +352,7 @@ class NamespaceCapture:
         for name in others:
             self._namespace.pop(name, None)
         for action in staged.afterwards:
-            try:
-                action()
-            except Exception:  # the value is there all the same; what it cannot reach now it says itself when used
-                _log.warning("something restored could not be connected again", exc_info=True)
+            connect(action)
         return out
 
     # --- comparing ------------------------------------------------------------------------------------------------
@@ -319,7 +365,12 @@ class NamespaceCapture:
             self._codec.release()
 
     def _difference(self, manifest: Manifest, read_group: ReadGroup, wanted: list[str]) -> str | None:
-        live = self.names()
+        if wanted := [n for n in wanted if not self._is_as_stored(n, manifest)]:
+            # What it shares by now, or what it was then, is found out by comparing only.
+            self.lazy.load(wanted)
+        else:
+            return None
+        live, _ = self._names_now()
         for name in wanted:
             if name not in live:
                 return f"{name} is not defined any more"
@@ -342,6 +393,14 @@ class NamespaceCapture:
         if staged.unsaved:
             return f"{staged.unsaved[0].name} cannot be compared: {staged.unsaved[0].reason}"
         return compare.difference({n: live[n] for n in look}, {n: staged.values[n] for n in look})
+
+    def _is_as_stored(self, name: str, manifest: Manifest) -> bool:
+        """Tell whether a pending name is certainly what a manifest has, so that it need not be loaded for that."""
+        group, then = self.lazy.group_of(name), manifest.names.get(name)
+        if group is None or then is None:
+            return False
+        alone = len(group.names) == len(manifest.groups[then.group_id].names) == 1
+        return then.group_id == group.group_id or (alone and then.version == self.lazy.names[name].version)
 
     def _proved_equal(self, manifest: Manifest, name: str, live: Mapping[str, Any], grouping: Grouping) -> bool:
         variable = manifest.names[name]
@@ -368,7 +427,9 @@ class NamespaceCapture:
     def shared_with(self, names: Iterable[str]) -> frozenset[str]:
         """Return the names that shared mutable objects with these at the last look."""
         wanted = set(names)
-        return frozenset(n for group in self._grouping if wanted.intersection(group) for n in group) - wanted
+        pending = [group.names for n in wanted if (group := self.lazy.group_of(n)) is not None]
+        groups = (*self._grouping, *pending)
+        return frozenset(n for group in groups if wanted.intersection(group) for n in group) - wanted
 
 
 def _is_made(module: str) -> bool:

@@ -7,7 +7,7 @@ those that need them, and no others.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -17,9 +17,9 @@ from durable_nb.errors import DurableError
 from durable_nb.model import Group, GroupId, Manifest, Unsaved
 
 # Loaded first, because the hooks of other objects call them.
-_DEFINITIONS = frozenset({"module", "function", "type", "abc.ABCMeta", "enum.EnumType", "builtin_function_or_method"})
+DEFINITIONS = frozenset({"module", "function", "type", "abc.ABCMeta", "enum.EnumType", "builtin_function_or_method"})
 
-__all__ = ["ReadGroup", "Staged", "Staging"]
+__all__ = ["DEFINITIONS", "ReadGroup", "Staged", "Staging"]
 
 # Returns a group's pickle and its buffers; buffers are writable (bytearray or a private mapping) and given away.
 ReadGroup: TypeAlias = Callable[[Group], tuple[bytes, Sequence[Any]]]
@@ -50,19 +50,20 @@ class Staging:
         reusable: Callable[[str], tuple[object] | None],
         *,
         lend: bool,
+        into: dict[str, Any] | None = None,
     ) -> None:
         self._live, self._lend, self._progress = codec.namespace, lend, False
         self._codec, self._manifest, self._read, self._reusable = codec, manifest, read_group, reusable
-        self.values: dict[str, Any] = {}
+        self.values: dict[str, Any] = {} if into is None else into
         self.reused: dict[str, Any] = {}
         self.failed: dict[str, str] = {}
         self._loading: set[GroupId] = set()
         self._final: set[str] = set()  # what another try would not bring back, while its neighbours are there
         self._afterwards: list[Callable[[], None]] = []
 
-    def stage(self, names: Iterable[str]) -> Staged:
-        """Load the groups of `names` and what they need."""
-        wanted = sorted(names, key=lambda n: self._manifest.names[n].type not in _DEFINITIONS)
+    def stage(self, names: Iterable[str], needs: Iterable[str] = ()) -> Staged:
+        """Load the groups of `names` and what they need; have definitions ready that others will need later."""
+        wanted = sorted(names, key=lambda n: self._manifest.names[n].type not in DEFINITIONS)
         with self._lent():
             self._load_all(wanted)
             # A hook that runs while its object loads may use a variable that was loaded only later: try again.
@@ -71,6 +72,10 @@ class Staging:
                 again = [name for name in self.failed if name not in self._final]
                 self.failed = {name: self.failed[name] for name in self._final}
                 self._load_all(again)
+            for name in needs:
+                # One that does not load is told when something is to be made of it.
+                with suppress(Failed):
+                    self._resolve(name)
         unsaved = tuple(self._unsaved(name, reason) for name, reason in self.failed.items())
         return Staged(
             checkpoint=self._manifest,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from durable_nb.engine import missing, processes
+from durable_nb.engine import missing, pending, processes
 from durable_nb.engine.recomputing import run_allowed
 from durable_nb.engine.restoring import Restored, latest_restorable, restore_checkpoint
 from durable_nb.engine.reusing import take_up
@@ -30,6 +30,7 @@ ORDERLY = {"shutdown": "was shut down", "exit": "ended", "unload": "was detached
 
 def attach(engine: Engine, identity: Mapping[str, Json]) -> list[str]:
     """Attach this kernel and return the lines to show; `identity` is what the journal keeps of this process."""
+    pending.connect(engine)
     with uncollected():
         engine.state = fold(engine.workflow.events())
     engine.gui_untouched = processes.gui_entry(engine)["digest"]
@@ -152,7 +153,12 @@ def _bring_back(
 
 
 def continue_run(
-    engine: Engine, run_id: str, checkpoint_id: CheckpointId | None = None, *, keep_live: bool = False
+    engine: Engine,
+    run_id: str,
+    checkpoint_id: CheckpointId | None = None,
+    *,
+    keep_live: bool = False,
+    eager: bool = False,
 ) -> Restored:
     """Make the run the current one and bring its last whole checkpoint (or the named one) back."""
     run = engine.state.runs[run_id]
@@ -166,7 +172,7 @@ def continue_run(
     if engine.writable:
         engine.append(engine.draft("RunRecovered", {"checkpoint_id": wanted, "kernel_id": engine.kernel_id}))
     passed = tuple(run.passed) if wanted == run.head else ()
-    restored = restore_checkpoint(engine, wanted, keep_live=keep_live)
+    restored = restore_checkpoint(engine, wanted, keep_live=keep_live, eager=eager)
     trouble = take_up(engine, passed, restored.kept) if passed else None
     if trouble:
         told = f"the cells skipped after {wanted} are not taken up, run them again: {trouble}"
@@ -183,8 +189,9 @@ def restored_lines(engine: Engine, restored: Restored, story: str) -> list[str]:
     cells = len({r.activity_id for r in run.records}) if run else 0
     names = sum(1 for n in restored.names if not n.startswith(("Out[", "sys.")))
     head = f"{story}; " if story else ""
+    later = f", {words}," if (words := pending.text(engine)) else ""
     line = (
-        f"durable_nb: {head}{_count(names, 'variable')} of {_count(cells, 'finished cell')} "
+        f"durable_nb: {head}{_count(names, 'variable')}{later} of {_count(cells, 'finished cell')} "
         f"{'is' if names == 1 else 'are'} back ({restored.checkpoint_id}{when}). Run All goes on from there."
     )
     lines = [line]

@@ -101,11 +101,13 @@ def _aliases(engine: Engine, record: Record, facts: Present) -> list[str]:
         members = after.names.keys() & after.groups[after.names[name].group_id].names
         away = sorted(n for n in members - set(record.changed) if not _there(engine, n, after))
         there = _there(engine, name, after)
+        if there and not away and members <= set(record.changed):
+            continue  # all of them are the cell's own and loaded together when a cell runs
         joined = len(members) == 1 or (there and _joined_as_then(engine, name, sorted(members), after))
         if away and not (joined and engine.replay.names.keys().isdisjoint(members)):
             return [f"`{away[0]}` shares an object with `{name}` and is another version now"]
-        if there and (joined or members <= set(record.changed)):
-            continue  # joined as they were, or all of them the cell's own and loaded together when a cell runs
+        if there and joined:
+            continue
         if there:
             return [f"`{name}` shares objects differently than the cell had left it"]
         mutated = record.inputs.names.get(name) is not None or not facts.may_bind(name)

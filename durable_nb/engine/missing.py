@@ -110,6 +110,8 @@ def is_variable(entry: Unsaved, components: Collection[str]) -> bool:
 
 
 def _is_live(engine: Engine, name: str) -> bool:
+    if name in engine.capture.lazy.names:
+        return True
     found = _OUT.fullmatch(name)
     return int(name[4:-1]) in engine.shell.outs() if found else name in engine.shell.namespace
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from durable_nb.engine import missing, processes
+from durable_nb.engine import missing, pending, processes
 from durable_nb.engine.definitions_kept import definitions_to_keep
 from durable_nb.engine.effects import Started
 from durable_nb.engine.inputs import STREAMS
@@ -69,6 +69,7 @@ class Session:
     def attempt(self, maker: Maker) -> None:
         """Run the cell, unless it ran in this session; what becomes of it is told in `done`."""
         wanted = self._wanted(maker)
+        pending.load_all(self.engine)  # what takes other values for a while must be there first
         try:
             self._make(maker)
         except Refused as refused:

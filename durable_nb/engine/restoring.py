@@ -11,16 +11,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.staging import Staged
-from durable_nb.engine import missing, processes, versions
+from durable_nb.engine import missing, pending, processes, versions
 from durable_nb.engine.missing import Remade
 from durable_nb.engine.processes import GUI
 from durable_nb.errors import DurableError, RepositoryNotFound, RestoreError
 from durable_nb.model import CheckpointId, Delta, Json, Manifest, Unsaved, Variable
 
 if TYPE_CHECKING:
+    from durable_nb.engine.effects import CellRequest
     from durable_nb.engine.session import Engine
 
-__all__ = ["Restored", "put_back", "restore_checkpoint", "restore_names", "settle"]
+__all__ = ["Restored", "before_look", "put_back", "restore_checkpoint", "restore_names", "settle", "settle_for"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ class Restored:
     setups: tuple[str, ...] = ()
     failed_setups: tuple[str, ...] = ()
     remade: tuple[Remade, ...] = ()  # cells that ran again for what a checkpoint cannot hold, as their marks allow
+    pending: tuple[str, ...] = ()  # loaded when they are needed
     kept: tuple[str, ...] = ()  # live variables that differ from the checkpoint and stayed as this kernel has them
 
 
@@ -48,6 +50,7 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
     found: dict[str, tuple[Manifest, Variable]] = {}
     staged: list[Staged] = []
     process: dict[str, Json] = {}
+    postponed: list[tuple[Manifest, set[str], dict[str, object]]] = []
     for checkpoint_id in replay.checkpoints():  # newest first: its groups hold the sharing as of the last skip
         manifest = engine.workflow.manifest(checkpoint_id)
         wanted = [
@@ -64,19 +67,28 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
                 process[component] = entry
         if wanted:
             wanted += _made_of(engine, manifest, wanted)
-            part = engine.capture.stage(manifest, engine.workflow.read_group, wanted)
-            _refuse_incomplete(part, wanted)
-            part = replace(
-                part, values={n: v for n, v in part.values.items() if n in wanted or _is_its_place(engine, n, manifest)}
-            )
+            later = pending.choose(engine, manifest, wanted)
+            needs = {dep for n in later for dep in manifest.groups[manifest.names[n].group_id].deps}
+            at_once = [n for n in wanted if n not in later]
+            part = engine.capture.stage(manifest, engine.workflow.read_group, at_once, needs)
+            _refuse_incomplete(part, at_once)
+            live = engine.shell.namespace
+            kept = {n: part.values[n] if n in part.values else live[n] for n in needs & {*part.values, *part.reused}}
+            theirs = {n for n in manifest.names if n in wanted or _is_its_place(engine, n, manifest)}
+            part = replace(part, values={n: v for n, v in part.values.items() if n in theirs})
             staged.append(part)
-            found.update({n: (manifest, manifest.names[n]) for n in part.values if n not in found})
+            postponed.append((manifest, {n for n in later & theirs if n not in part.values and n not in found}, kept))
+            arrived = (*part.values, *postponed[-1][1])
+            found.update({n: (manifest, manifest.names[n]) for n in arrived if n not in found})
     deleted = [name for name, place in replay.names.items() if place.version is None]
     processes.restore(engine, process, only=processes.EARLY & process.keys())
     for part in reversed(staged):
         _apply(engine, part)
     for name in deleted:
         engine.shell.namespace.pop(name, None)
+    engine.capture.lazy.drop(deleted)
+    for manifest, names, kept in postponed:
+        engine.capture.lazy.postpone(manifest, pending.reader(engine, manifest), names, kept)
     untouched = {name for name, place in replay.process.items() if place.version is None}
     processes.restore(engine, process, only=(process.keys() | untouched) - processes.EARLY)
     replay.clear()
@@ -84,10 +96,27 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
     groups = engine.head.groups.values() if engine.head else ()
     left = any(not replaced.isdisjoint(g.deps) and replaced.isdisjoint(g.names) for g in groups)
     _commit_kept(engine, found, deleted, process, reason=reason)
+    pending.prepare(engine)
     if left:
         # Stored as «the definition of that name», which is another one or gone now: a loss before the next commit
         # would bring these back with the wrong one.
         engine.guarded("save what holds on to replaced definitions", engine.commit_outside)
+
+
+def settle_for(engine: Engine, request: CellRequest) -> None:
+    """Bring the variables to where the skipped cells left them and load what the cell needs, because it is to run."""
+    settle(engine)
+    pending.need(engine, request)
+
+
+def before_look(engine: Engine, request: CellRequest) -> None:
+    """Bring what code outside of cells reads to where the skipped cells left it, and load what it needs.
+
+    A front end's variable inspector must not see what a cell further down the notebook had made of the variables.
+    """
+    if engine.writable and engine.replay:
+        engine.guarded("load what the skipped cells made", lambda: settle(engine))
+    pending.need(engine, request)
 
 
 def _is_its_place(engine: Engine, name: str, manifest: Manifest) -> bool:
@@ -177,11 +206,14 @@ def _commit_kept(
 # ---- restore ---------------------------------------------------------------------------------------------------------
 
 
-def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live: bool = False) -> Restored:
+def restore_checkpoint(
+    engine: Engine, checkpoint_id: CheckpointId, *, keep_live: bool = False, eager: bool = False
+) -> Restored:
     """Bring the namespace, process state, history and counters to a checkpoint, which becomes the head.
 
-    With `keep_live` what this kernel defined before stays, and wins where it differs from the checkpoint: cells that
-    ran before the extension was loaded have just said what these names are.
+    Of a large checkpoint the largest variables are loaded later, unless `eager`. With `keep_live` what this kernel
+    defined before stays, and wins where it differs from the checkpoint: cells that ran before the extension was loaded
+    have just said what these names are.
     """
     manifest = engine.workflow.manifest(checkpoint_id)
     mine = _differing(engine, manifest) if keep_live else {}
@@ -194,13 +226,20 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live
     )
     engine.shell.restore_sources(run.sources if run else {})
     processes.restore(engine, manifest.process, only=processes.EARLY)
-    staged = engine.capture.stage(manifest, engine.workflow.read_group, None)
-    _apply(engine, staged, delete_others=not keep_live)
-    engine.shell.namespace.update(mine)
+    later = pending.choose(engine, manifest, eager=eager, live=mine)
+    with pending.deferring(engine, manifest, later, alone=True) as source:
+        staged = engine.capture.stage(
+            manifest, engine.workflow.read_group, [n for n in manifest.names if n not in later]
+        )
+        _apply(engine, staged, delete_others=not keep_live)
+        engine.shell.namespace.update(mine)
+    engine.capture.lazy.keep(source, staged.values)
+    source.beside = None
     lost = processes.restore(engine, manifest.process, only={*engine.process.names(), GUI} - processes.EARLY)
     engine.replay.begin()
     engine.head = manifest
     engine.adopt(manifest, [n for n in staged.values if n in manifest.names and n not in mine])
+    pending.prepare(engine)
     engine.attached_process = _live_digests(engine)
     engine.missing = (*manifest.unsaved, *versions.explained(engine, manifest, staged.unsaved), *lost)
     variables = missing.note_restored(engine, engine.missing)
@@ -212,14 +251,15 @@ def restore_checkpoint(engine: Engine, checkpoint_id: CheckpointId, *, keep_live
             {
                 "checkpoint_id": checkpoint_id,
                 "whole": True,
-                "names": len(staged.values),
+                "names": len(staged.values.keys() | later),
                 "missing": [{"name": u.name, "reason": u.reason} for u in engine.missing],
             },
         )
         engine.guarded("record the restore", lambda: engine.append(done))
     return Restored(
         checkpoint_id=checkpoint_id,
-        names=tuple(sorted(staged.values.keys() - mine.keys())),
+        names=tuple(sorted(staged.values.keys() | later - mine.keys())),
+        pending=tuple(engine.capture.lazy.names),
         missing=engine.missing,
         warnings=warnings,
         kept=tuple(sorted(mine)),

@@ -107,6 +107,7 @@ class Engine:
     def run_cell(self, request: CellRequest) -> Generator[Execute, BodyOutcome, None]:
         """Run or reuse one cell; yields `Execute` when the body is to run and takes its outcome."""
         if not self.writable:
+            restoring.settle_for(self, request)
             yield Execute()
             return
         self.durability = request.options.durability or self.settings.durability
@@ -128,13 +129,9 @@ class Engine:
                 self.watch.end()
                 self.watch = None
 
-    def before_look(self) -> None:
-        """Bring the live variables to where the skipped cells left them, because something outside of cells reads them.
-
-        A front end's variable inspector must not see what a cell further down the notebook had made of them.
-        """
-        if self.writable and self.replay:
-            self.guarded("load what the skipped cells made", lambda: restoring.settle(self))
+    def before_look(self, request: CellRequest) -> None:
+        """Let code that is no cell see the variables where the skipped cells left them."""
+        restoring.before_look(self, request)
 
     def perform(self, effect: Effect) -> Any:
         """Carry one effect out and return its answer."""
@@ -147,8 +144,8 @@ class Engine:
                 return self._decide(request)
             case Reuse(request=request, decision=decision):
                 return reuse(self, request, decision)
-            case Settle():
-                return restoring.settle(self)
+            case Settle(request=request):
+                return restoring.settle_for(self, request)
             case Start(request=request, decision=decision):
                 return self._start(request, decision)
             case Complete(request=request, decision=decision, started=started, outcome=outcome):
@@ -429,6 +426,7 @@ class Engine:
 
     def recapture(self) -> None:
         """Store the live namespace anew, whole, because the store lost a part of what it held of it."""
+        self.capture.lazy.load_all()
         self.head = None
         self.attached_process = {}
         self.capture.forget()
@@ -438,6 +436,8 @@ class Engine:
 
     def detach(self, reason: str) -> None:
         """Record an orderly end: restart, shutdown, exit or unload."""
+        if reason == "unload":
+            self.capture.lazy.load_all()  # afterwards nobody is there to load it
         if self.writable:
             if reason != "unload":
                 self.guarded("save what changed since the last cell", self.commit_outside)

@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,10 +25,13 @@ from durable_nb.config import Settings
 from durable_nb.engine import Engine, saving
 from durable_nb.engine.attaching import attach
 from durable_nb.engine.missing import error_note
+from durable_nb.engine.pending import Idle
 from durable_nb.errors import DurableError
 from durable_nb.kernel.aside import run_aside
+from durable_nb.kernel.asking import Asking
 from durable_nb.kernel.demo import demo
 from durable_nb.kernel.heartbeat import Heartbeat
+from durable_nb.kernel.idle import IdleLoader
 from durable_nb.kernel.intercept import Interceptor, one_line
 from durable_nb.kernel.magics import DurableMagics
 from durable_nb.kernel.shell import IPythonShell
@@ -71,6 +74,8 @@ class Extension:
     place: Place
     settings: Settings
     heartbeat: Heartbeat
+    idle: IdleLoader
+    asking: Asking
     detached: bool = False
 
     def context(self) -> Context:
@@ -127,6 +132,8 @@ class Extension:
             return
         self.detached = True
         self.heartbeat.stop()
+        self.idle.remove()
+        self.asking.remove()
         self.engine.detach(reason)
         # The front end waits some seconds for a kernel to end; the next query catches up on what is left.
         self.projection.close(timeout_s=1.5, load=False)
@@ -149,6 +156,8 @@ def _load(ip: Any) -> None:
     owner = this_process("", clock)
     kernel_id = _kernel_id(owner)
     shell = IPythonShell(ip)
+    if not shell.in_kernel:
+        settings = replace(settings, lazy="off")  # nothing would load the rest in idle moments
     with uncollected():
         repository, workflow, line = open_for_kernel(settings, place, kernel_id=kernel_id, clock=clock, say=shell.say)
     process = ProcessState(
@@ -189,6 +198,8 @@ def _load(ip: Any) -> None:
         place=place,
         settings=settings,
         heartbeat=Heartbeat(workflow.beat),
+        idle=IdleLoader(ip, Idle(engine), lambda: interceptor.busy),
+        asking=Asking(getattr(ip, "kernel", None), engine.capture.lazy),
     )
     interceptor.before_showing = extension.explain_error
     magics = DurableMagics(
@@ -212,6 +223,9 @@ def _load(ip: Any) -> None:
     shell.brought(set(ip.user_ns) - there)
     shell.on_shutdown(lambda restart: _note_ending(workflow, restart))
     shell.on_exit(lambda: extension.detach(shell.detach_reason or "exit"))
+    if shell.in_kernel:
+        extension.idle.install()
+        extension.asking.install()
     setattr(ip, _ATTRIBUTE, extension)
     if settings.durability == "async":
         saving.start(engine)

@@ -41,8 +41,8 @@ class RunsCells(Protocol):
         """Yield `Execute` each time the body is to run, and nothing else; be sent a BodyOutcome."""
         ...
 
-    def before_look(self) -> None:
-        """Bring the live variables to where the skipped cells left them."""
+    def before_look(self, request: CellRequest) -> None:
+        """Bring what code outside of cells reads to where the skipped cells left it."""
         ...
 
 
@@ -99,6 +99,11 @@ class Interceptor:
         self._patches.put(self._shell.compile, "ast_parse", self._wrap_parse)
         self._patches.put(self._shell, "run_ast_nodes", self._wrap_run)
         self._patches.put(self._shell, "showtraceback", self._wrap_show)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a cell runs, perhaps waiting for something."""
+        return self._depth > 0
 
     def remove(self) -> None:
         """Stop intercepting and leave no trace, also when called by a cell that runs."""
@@ -178,8 +183,8 @@ class Interceptor:
             self._depth += 1
             try:
                 if request is None:
-                    if self._is_look(result):
-                        self._engine.before_look()
+                    if (info := self._look(result)) is not None:
+                        self._engine.before_look(self._describe(info, result, source=info.raw_cell, durable=False))
                     return await run(nodelist, cell_name, *args, **more)
                 return await self._drive(request, lambda: run(nodelist, cell_name, *args, **more), result)
             finally:
@@ -218,12 +223,13 @@ class Interceptor:
         durable = self.every and not any(_HEADER.match(line) for line in magics)
         return self._describe(info, result, source=info.raw_cell, durable=durable)
 
-    def _is_look(self, result: Any) -> bool:
-        """Tell whether a front end reads or changes variables by code that is no cell, as a variable inspector does."""
+    def _look(self, result: Any) -> Any:
+        """Return what is known of a run by which a front end reads variables, as an inspector does; None for a cell."""
         info = getattr(result, "info", None)
         if self._depth > 1 or info is None or threading.current_thread() is not threading.main_thread():
-            return False
-        return bool(info.silent or not info.store_history) and not _only_ours(_code_lines(info.raw_cell))
+            return None
+        shows = bool(info.silent or not info.store_history) and not _only_ours(_code_lines(info.raw_cell))
+        return info if shows else None
 
     def _describe(self, info: Any, result: Any, **more: Any) -> CellRequest:
         count = getattr(result, "execution_count", None) or self._shell.displayhook.prompt_count

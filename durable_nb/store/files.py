@@ -10,6 +10,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from io import RawIOBase
 from pathlib import Path
 
 from durable_nb.errors import UsageError
@@ -56,6 +57,17 @@ class LocalFiles:
             if size_bytes is None:
                 return file.readall()
             return _read_up_to(file.fileno(), size_bytes)
+
+    def read_into(self, path: str, offset: int, parts: Sequence[bytearray | memoryview]) -> int:
+        """Fill the parts one after the other with the bytes from `offset`; return how many there were."""
+        with open(self._full(path), "rb", buffering=0) as file:
+            if hasattr(os, "preadv"):
+                count = os.preadv(file.fileno(), parts, offset)
+                if count == sum(map(len, parts)):
+                    return count
+            # The system gave less than it was asked for, or cannot read into several places.
+            file.seek(offset)
+            return sum(_read_all_into(file, memoryview(part)) for part in parts)
 
     def list(self, path: str) -> Sequence[tuple[str, int]]:
         """Return (name, size; -1 for a folder), sorted; empty if there is no such folder."""
@@ -158,6 +170,13 @@ class LocalSpace:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
+
+
+def _read_all_into(file: RawIOBase, part: memoryview) -> int:
+    count = 0
+    while count < len(part) and (more := file.readinto(part[count:])):
+        count += more
+    return count
 
 
 def _read_up_to(descriptor: int, size_bytes: int) -> bytes:

@@ -29,7 +29,7 @@ from durable_nb.model import (
 )
 from durable_nb.ports import Files
 from durable_nb.store import endings, inline
-from durable_nb.store.chunks import ChunkStore, damaged, digest_of, missing
+from durable_nb.store.chunks import ChunkStore, digest_of, missing
 from durable_nb.store.commits import Plan, make_plan, manifest_name, stage
 from durable_nb.store.explain import not_saved, reading, writing
 from durable_nb.store.known import Known
@@ -43,6 +43,7 @@ from durable_nb.store.manifests import (
     ref_from_json,
     sign,
 )
+from durable_nb.store.reading import Memory, read_buffers
 from durable_nb.store.saving import Saving
 from durable_nb.store.signing import SigningKey
 from durable_nb.store.temporary import write_durably
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointInfo", "Workflow"]
 
 _CACHED_MANIFESTS = 16
+CHECKED_CHUNKS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +109,8 @@ class Workflow(Saving):
         self._without_attachments: set[str] = set()
         self._inline: dict[Digest, Event] = {}
         self._resolved: OrderedDict[CheckpointId, tuple[Manifest, int]] = OrderedDict()
+        # Where buffers go: memory that what is made of them can keep as its own.
+        self.allocate: Callable[[int], Memory] = bytearray
         self._highest = 0
         self._stored = Known()
         self._begin_saving()
@@ -264,27 +268,46 @@ class Workflow(Saving):
         """Whether a chunk rides in an event of this workflow's journal."""
         return digest in self._inline
 
-    def read_group(self, group: Group) -> tuple[bytes, list[bytearray]]:
-        """Return a group's pickle and its buffers, verified; the buffers are fresh and writable."""
-        return bytes(self._read(group.pickle)), [self._read(ref) for ref in group.buffers]
+    def read_group(
+        self, group: Group, proves: Callable[[bytes, Sequence[Memory]], bool] | None = None
+    ) -> tuple[bytes, list[Memory]]:
+        """Return a group's pickle and its buffers, verified; the buffers are fresh and writable. For any thread.
+
+        `proves` tells whether these are the bytes that a signed manifest means, where that is quicker to find out than
+        by the digests of all chunks; `check_group` is then called later. The pickle, which can run code, is verified by
+        its digests in any case.
+        """
+        (pickle,) = self._read([group.pickle])
+        data = bytes(pickle)
+        if proves is not None:
+            buffers = self._read(group.buffers, self.allocate, verify=False)
+            if proves(data, buffers):
+                return data, buffers
+        return data, self._read(group.buffers, self.allocate)
+
+    def check_group(self, group: Group) -> None:
+        """Verify the buffers of a group by the digests of their chunks; Integrity where one differs. For any thread."""
+        for ref in group.buffers:
+            for at in range(0, len(ref.chunks), CHECKED_CHUNKS):
+                start = at * ref.chunk_bytes
+                size_bytes = min(CHECKED_CHUNKS * ref.chunk_bytes, ref.size_bytes - start)
+                self._read([replace(ref, size_bytes=size_bytes, chunks=ref.chunks[at : at + CHECKED_CHUNKS])])
 
     def attachment(self, event: Event, name: str) -> bytes | None:
         """Return what was attached to an event under this name, None if nothing was."""
         stored = event.payload.get("attachments", {}).get(name)
         if stored is None:
             return None
-        return bytes(self._read(ref_from_json(stored["buffer"]))) if "buffer" in stored else inline.bytes_from(stored)
+        where = [ref_from_json(stored["buffer"])] if "buffer" in stored else []
+        return bytes(self._read(where)[0]) if where else inline.bytes_from(stored)
 
-    def _read(self, ref: BufferRef) -> bytearray:
-        data = bytearray(ref.size_bytes)
-        at = 0
-        for digest in ref.chunks:
-            chunk = self.chunk(digest)
-            data[at : at + len(chunk)] = chunk
-            at += len(chunk)
-        if at != ref.size_bytes or len(data) != ref.size_bytes:
-            raise damaged("a buffer", f"its chunks have {at} bytes instead of {ref.size_bytes}")
-        return data
+    def _read(
+        self, refs: Sequence[BufferRef], allocate: Callable[[int], Memory] = bytearray, *, verify: bool = True
+    ) -> list[Memory]:
+        return read_buffers(refs, self._chunks, self._files, self._inline_chunk, allocate, verify=verify)
+
+    def _inline_chunk(self, digest: str) -> bytes | None:
+        return self.chunk(digest) if Digest(digest) in self._inline else None
 
     # Writing.
 

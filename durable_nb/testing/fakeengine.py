@@ -69,7 +69,7 @@ class FakeEngine:
         if outcome.error is None:
             self.finished[request.source] = outcome
 
-    def before_look(self) -> None:
+    def before_look(self, request: CellRequest) -> None:
         """Have nothing to bring back."""
 
     def run_verb(self, verb: str, arguments: list[str]) -> FakeResult:

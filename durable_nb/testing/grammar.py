@@ -122,6 +122,8 @@ class _Writer:
                 if slot == "m":
                     candidates = [c for c in candidates if c != chosen.get("n")]
                 chosen[slot] = candidates[pick % len(candidates)]
+        if template.takes and chosen[template.takes] not in self.kinds:
+            return "\n".join(made)  # there is no variable yet that could be deleted
         self._note(template, chosen)
         return "\n".join([*made, _SLOT.sub(lambda m: chosen[m[1] + m[2]], template.text)])
 

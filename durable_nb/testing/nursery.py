@@ -23,12 +23,14 @@ import time
 import traceback
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from durable_nb.config import Settings
 from durable_nb.engine import BodyOutcome, CellRequest
+from durable_nb.engine.pending import load_all
 from durable_nb.store.files import LocalFiles
 from durable_nb.testing.canon import canonical, streams
 from durable_nb.testing.workbench import Workbench
@@ -45,15 +47,15 @@ _ADDRESS = re.compile(r"0x[0-9a-f]+")
 class Nursery:
     """A server process with everything imported. Two with different seeds never agree on hashes or addresses."""
 
-    def __init__(self, *, hash_seed: int, prepare: str = "") -> None:
-        """`prepare` is Python that the server runs once: how a test plants a defect."""
+    def __init__(self, *, hash_seed: int, prepare: str = "", environ: Mapping[str, str] | None = None) -> None:
+        """`prepare` is Python that the server runs once: how a test plants a defect; `environ` may hold settings."""
         package = str(Path(__file__).resolve().parents[2])
         inherited = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH", "")]))
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from durable_nb.testing.nursery import serve; serve({prepare!r})"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": inherited},
+            env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": inherited, **(environ or {})},
             text=True,
         )
 
@@ -157,17 +159,27 @@ class _Life:
                 exclude = step["exclude"]
 
                 def look(report: io.TextIOWrapper) -> None:
+                    # In the child only: what is pending in this life stays so.
+                    if self.bench is not None:
+                        load_all(self.bench.engine)
                     report.write(json.dumps(canonical(namespace, exclude)) + "\n")
 
                 global_streams = streams()
                 form = [*json.loads(_forked(look)[0]), *global_streams]
-                return {"form": form, "missing": self.missing(), "names": sorted(namespace)}
+                return {"form": form, "missing": self.missing(), "names": self.names()}
         raise ValueError(step)
 
     def attach(self, folder: str, life: str) -> Report:
         """Attach durable_nb; what is in the folder comes back."""
-        self.bench = Workbench(LocalFiles(folder), life=life, main=self.main)
+        self.bench = Workbench(
+            LocalFiles(folder), life=life, main=self.main, settings=Settings.from_environment(os.environ)
+        )
         return {"said": self.bench.lines, "missing": self.missing()}
+
+    def names(self) -> list[str]:
+        """Return the names that are there, or come when they are asked for."""
+        pending = () if self.bench is None else self.bench.engine.capture.lazy.names
+        return sorted({*vars(self.main), *pending})
 
     def missing(self) -> list[tuple[str, str]]:
         """Return the names that durable_nb reported as not saved or not back, with what it said."""

@@ -33,7 +33,13 @@ class Workbench:
     """One kernel life over `files`; making the next one over the same files is the life after a loss."""
 
     def __init__(
-        self, files: Files, *, clock: ManualClock | None = None, life: str = "one", main: ModuleType | None = None
+        self,
+        files: Files,
+        *,
+        clock: ManualClock | None = None,
+        life: str = "one",
+        main: ModuleType | None = None,
+        settings: Settings | None = None,
     ) -> None:
         """`main` is the module whose names are the notebook's, as the kernel's `__main__` is; default: a bare dict."""
         self.clock = clock or ManualClock(tick_us=10)
@@ -48,7 +54,7 @@ class Workbench:
             workflow=self.workflow,
             shell=self.shell,
             clock=self.clock,
-            settings=Settings(),
+            settings=settings or Settings(),
             capture=NamespaceCapture(
                 self.namespace,
                 hidden=self.shell.hidden,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from durable_nb.engine.attaching import continue_run, restored_lines
 from durable_nb.engine.missing import missing_text
+from durable_nb.engine.pending import load_all
 from durable_nb.engine.restoring import Restored, restore_names
 from durable_nb.engine.starting import start_run
 from durable_nb.engine.words import size_text
@@ -45,6 +46,11 @@ def restore(context: Context, args: Arguments) -> Report:
         report.data["with"] = others
         return report
     if checkpoint_id is None and _nothing_to_restore(context):
+        later = len(engine.capture.lazy.names)
+        if args.has("--eager") and later:
+            load_all(engine)
+            return Report(lines=[f"{counted(later, 'variable')} more loaded; everything is back."],
+                          data={"restored": True, "loaded": later})  # fmt: skip
         head = engine.head.checkpoint_id if engine.head else "nothing saved yet"
         table = missing_text(engine, [u for u in engine.missing if u.name in engine.absent])
         all_of_it = "Everything that could be saved" if table else "Everything"
@@ -53,7 +59,7 @@ def restore(context: Context, args: Arguments) -> Report:
             data={"restored": False, "checkpoint": engine.head.checkpoint_id if engine.head else None},
         )
     run_id = _run_of(context, checkpoint_id)
-    restored = continue_run(engine, run_id, checkpoint_id)
+    restored = continue_run(engine, run_id, checkpoint_id, eager=args.has("--eager"))
     return _report(context, restored, restored_lines(engine, restored, ""))
 
 
@@ -73,6 +79,7 @@ def _report(context: Context, restored: Restored, lines: list[str]) -> Report:
         "restored": True,
         "checkpoint": restored.checkpoint_id,
         "names": list(restored.names),
+        "pending": list(restored.pending),
         "missing": [{"name": u.name, "path": u.path, "type": u.type, "reason": u.reason} for u in restored.missing],
         "recomputed": [name for remade in restored.remade for name in remade.names],
         "warnings": list(restored.warnings),

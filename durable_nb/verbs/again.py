@@ -28,7 +28,7 @@ def recompute(context: Context, args: Arguments) -> Report:
         raise UsageError(
             f"Variables are made again in a live kernel: type `%durable recompute {' '.join(names)}` in the notebook."
         )
-    here = [n for n in names if n in engine.shell.namespace]
+    here = [n for n in names if n in engine.shell.namespace or n in engine.capture.lazy.names]
     if unknown := [n for n in names if n not in here and n not in engine.absent]:
         near = difflib.get_close_matches(unknown[0], [*engine.absent, *engine.capture.names()], n=1)
         meant = f"Did you mean `{near[0]}`? " if near else ""

@@ -12,6 +12,8 @@ from datetime import datetime
 
 from durable_nb.engine.explaining import explain
 from durable_nb.engine.missing import advice, lineage
+from durable_nb.engine.pending import pending_rows
+from durable_nb.engine.pending import text as pending_words
 from durable_nb.engine.words import clock_text, duration_text, size_text
 from durable_nb.errors import DurableError, UsageError
 from durable_nb.history import Attempt, Run, State, fold
@@ -88,6 +90,9 @@ def status(context: Context, args: Arguments) -> Report:
     if not context.workflow.writable and context.engine is not None:
         lines.append("read-only: cells run here without being durable; loading the extension told why")
     lines += _saving_lines(context)
+    later = pending_rows(context.engine) if context.engine is not None else []
+    if context.engine is not None and later:
+        lines.append(f"{pending_words(context.engine)}: `{context.prefix} restore --eager` loads all of it now")
     unsaved = _unsaved(context)
     columns = ("cell", "state", "attempts", "skipped", "took", "checkpoint", "stored", "error")
     tables = [Table(columns=columns, rows=rows)]
@@ -101,6 +106,9 @@ def status(context: Context, args: Arguments) -> Report:
                 ],
             )
         )
+    if later:
+        shown = [(name, kind, size_text(size)) for name, kind, size in later]
+        tables.append(Table(columns=("not loaded yet", "type", "size"), rows=shown))
     problems = [p.detail for p in context.workflow.problems]
     after = [*(f"journal: {p}" for p in problems), *(f"events.duckdb: {n}" for n in context.projection.notes)]
     data = {
@@ -110,6 +118,7 @@ def status(context: Context, args: Arguments) -> Report:
         "writable": context.workflow.writable,
         "cells": cells,
         "unsaved": unsaved,
+        "pending": [{"name": n, "type": kind, "size_bytes": size} for n, kind, size in later],
         "kernels": [
             {"kernel_id": k.kernel_id, "pid": k.pid, "host": k.host, "attached": _stamp(k.attached),
              "last_seen": _stamp(k.last_seen), "ended": k.ended, "cause": k.cause}
@@ -122,7 +131,7 @@ def status(context: Context, args: Arguments) -> Report:
         "writer_pid": context.workflow.writer_pid,
         "no_writer": context.workflow.no_writer,
     }  # fmt: skip
-    return Report(lines=lines, tables=tables if rows or unsaved else (), after=after, data=data)
+    return Report(lines=lines, tables=tables if rows or unsaved or later else (), after=after, data=data)
 
 
 def _run_text(context: Context, run: Run | None) -> str:

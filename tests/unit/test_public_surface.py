@@ -138,14 +138,16 @@ def test_settings() -> None:
         "env": "",
         "durability": "sync",
         "inflight": "512MiB",
+        "lazy": "auto",
+        "eager_bytes": 64 * 1024 * 1024,
     }
     defaults = Settings()
     assert expected == {name: getattr(defaults, name) for name in Settings.__slots__}
     for name in expected:
-        values = {"skip": "never", "on_restart": "continue", "unknown_inputs": "run", "restore": "off",
-                  "durability": "async", "inflight": "2GiB"}  # fmt: skip
+        values = {"skip": "never", "on_restart": "continue", "unknown_inputs": "run", "restore": "off", "lazy": "off",
+                  "durability": "async", "inflight": "2GiB", "eager_bytes": "0"}  # fmt: skip
         value = values.get(name, "x")
-        assert value == getattr(Settings.from_environment({f"DURABLE_NB_{name.upper()}": value}), name)
+        assert value == str(getattr(Settings.from_environment({f"DURABLE_NB_{name.upper()}": value}), name))
 
 
 def test_public_names_of_the_package() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from durable_nb.capture.borrowing import fresh
 from durable_nb.testing.notebook import Notebook
 
 np: Any = pytest.importorskip("numpy")
+_make_owned: Any = importlib.import_module("durable_nb.capture.reducers.numpy")._make_owned
 
 
 def _lost(notebook: Notebook) -> dict[str, str]:
@@ -120,3 +123,23 @@ def test_a_restored_array_holds_on_to_the_bytes_it_looks_at() -> None:
             again.check("b.append(1)")
         again.check(f"del {name}")
     again.check("b.append(1)")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "order"),
+    [((600_000,), "f8", "C"), ((3, 200_000), "f8", "C"), ((3, 200_000), "f8", "F"), ((600_000,), "i4,f8", "C"),
+     ((400_000,), "U3", "C"), ((600_000,), "M8[ns]", "C")],
+)  # fmt: skip
+def test_an_array_takes_over_the_memory_it_was_read_into(shape: tuple[int, ...], dtype: str, order: str) -> None:
+    """A large array that owned its memory does so again, with its shape, type and order, read-only ones included."""
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = np.frombuffer(np.random.default_rng(1).bytes(count), np.uint8) & 0x3F
+    wanted = np.ndarray(shape, dtype, raw.tobytes(), order=order)  # type: ignore[call-overload]
+    for writeable in (True, False):
+        memory = fresh(count)
+        memory[:] = raw
+        made = _make_owned(memory, wanted.dtype, wanted.shape, wanted.strides, writeable)
+        assert (made.dtype, made.shape, made.strides) == (wanted.dtype, wanted.shape, wanted.strides)
+        assert (made.flags.owndata, made.base is None, made.flags.writeable) == (True, True, writeable)
+        assert made.tobytes() == wanted.tobytes()
+        assert (made is memory) == (order == "C")

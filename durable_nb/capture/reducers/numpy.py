@@ -79,10 +79,20 @@ def _make_owned(data: Any, dtype: Any, shape: tuple[int, ...], strides: tuple[in
     """Return an array that owns its memory (it has no base and can be resized), its axes in memory as they were."""
     made = np.ndarray(shape, dtype, data, 0, strides)
     if not BORROWED.get():
-        made = made.copy(order="K")
+        mine = _taken_over(data, made)
+        made = made.copy(order="K") if mine is None else mine
     if made.flags.writeable != writeable:
         made.flags.writeable = writeable
     return made
+
+
+def _taken_over(data: Any, wanted: Any) -> Any:
+    """Return the array that `data` was read into, changed in place into the wanted one, or None where it cannot be."""
+    if type(data) is not np.ndarray or not data.flags.owndata or not wanted.flags.c_contiguous:
+        return None
+    data.dtype = wanted.dtype  # type: ignore[misc]
+    data.resize(wanted.shape, refcheck=False)  # of the same size, so that only the shape is another one
+    return data
 
 
 def _make_view(
