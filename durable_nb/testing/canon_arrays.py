@@ -71,6 +71,12 @@ def _overlaps(arrays: list[tuple[str, Any]]) -> list[tuple[str, str]]:
     return found
 
 
+def _below_strides(obj: Any) -> Any:
+    """Return the array below what numpy itself puts between it and a view that is made by strides."""
+    below: Any = getattr(obj, "base", None)
+    return below.base if type(below).__name__ == "DummyArray" else obj
+
+
 def _library(name: str) -> Any:
     return sys.modules.get(name)
 
@@ -96,10 +102,10 @@ def array(canon: Canon, obj: Any, path: str) -> str:
         found.append(canon.parts(path, items))
     else:
         found.append(hashlib.sha256(obj.tobytes()).hexdigest()[:8] + f" {obj.ravel()[:6].tolist()}")
-    root = obj
+    root = _below_strides(obj)
     # A compiled object may own several pieces of memory that have nothing to do with each other: it is no root.
     while isinstance(getattr(root, "base", None), numpy.ndarray | memoryview | bytearray | bytes | mmap.mmap):
-        root = root.base
+        root = _below_strides(root.base)
     canon.memory.array(path, obj, root.obj if isinstance(root, memoryview) else root)
     if (mask := getattr(obj, "mask", None)) is not None:
         found.append(f"mask {numpy.asarray(mask).tolist()!r}")
