@@ -206,7 +206,11 @@ def _make_cache(function: Any, maxsize: int | None, typed: bool) -> Any:
     trampoline = functools.partial(_nothing)
     _lead(trampoline, function)
     wrapper: Any = functools.lru_cache(maxsize=maxsize, typed=typed)(trampoline)
-    wrapper.__doc__ = None
+    # Its attributes are those of the function, in the order in which they were set.
+    held = vars(wrapper)
+    parameters = held["cache_parameters"]
+    held.clear()
+    held["cache_parameters"] = parameters
     functools.update_wrapper(wrapper, function)
     return wrapper
 

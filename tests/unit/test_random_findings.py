@@ -225,3 +225,28 @@ def test_an_iterator_over_a_dict_that_leads_back_to_it(way: str, lost: str) -> N
     for life in (notebook, again):
         life.check("left = [x if isinstance(x, int | str) else x is g or str(x[0]) for x in e]")
     assert notebook["left"] == again["left"]
+
+
+@pytest.mark.parametrize("made", ["islice(iter([1, 2]), 5)", "islice(reversed([]), 3)", "chain([1], [2])", "chain()"])
+def test_used_up_slices_and_chains_are_saved(made: str) -> None:
+    """One that has come to its end is there again, of its type, and has come to its end."""
+    notebook = Notebook()
+    notebook.run(f"from itertools import chain, islice\na = {made}\nfor _ in range(3): next(a, None)")
+    assert notebook.unsaved == {}
+    again = notebook.restored()
+    assert type(notebook["a"]) is type(again["a"])
+    again.check("assert list(a) == []")
+
+
+def test_a_copy_of_an_error_shares_its_arguments() -> None:
+    """What `copy.copy` makes of an error has the very tuple of arguments, and may hold on to what is in it."""
+    notebook = Notebook()
+    notebook.run("import copy\nf = ValueError([1], 'x')\ne = copy.copy(f)")
+    notebook.restored().check("assert f.args is e.args and f.args == ([1], 'x')")
+
+
+def test_attributes_of_a_cached_function_keep_their_order() -> None:
+    """`vars(f)` of a function whose cache remembers calls is in the order in which it was."""
+    notebook = Notebook()
+    notebook.run("import functools\n@functools.lru_cache\ndef f(x=0):\n    return [x]\nf.tag = 1\nf(1)")
+    assert list(vars(notebook["f"])) == list(vars(notebook.restored()["f"]))

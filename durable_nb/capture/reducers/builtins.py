@@ -262,6 +262,8 @@ def _exception(error: Any) -> Any:
         func, args = _make_exception, (type(error), error.args)
     names = next((names for base, names in _BESIDE if isinstance(error, base)), ())
     beside = {name: held for name in names if (held := getattr(error, name, None)) is not None}
+    if func is _make_exception:
+        beside["args"] = error.args  # the very tuple, which a copy of the error shares
     state = (dict(vars(error)), error.__cause__, error.__context__, error.__suppress_context__)
     return func, args, (state, beside), None, None, _fill_raised
 

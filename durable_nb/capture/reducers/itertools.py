@@ -145,6 +145,26 @@ def _make_used_up(kind: str) -> Iterator[Any]:
     return made
 
 
+# Used up, these have let go of what they went over, and say of themselves that they are fresh ones over nothing.
+_HOLDERS: dict[str, Callable[[], Any]] = {
+    "islice": lambda: itertools.islice((), 0),
+    "chain": lambda: itertools.chain(()),
+}
+
+
+def _make_let_go(kind: str) -> Any:
+    """Return an iterator that has come to its end."""
+    made = _HOLDERS[kind]()
+    next(made, None)
+    return made
+
+
+@promise("exact")
+def _holder(iterator: Any) -> Any:
+    held = [obj for obj in gc.get_referents(iterator) if obj is not type(iterator)]
+    return _quietly(iterator) if held else (_make_let_go, (type(iterator).__name__,))
+
+
 @promise("exact")
 def _sequence_iterator(iterator: Any) -> Any:
     reduced = iterator.__reduce__()
@@ -220,5 +240,6 @@ def plugin() -> Plugin:
     exact |= dict.fromkeys(_USED_UP, _sequence_iterator)
     if sys.version_info >= (3, 12):
         exact |= dict.fromkeys(_WARNED_OF, _quietly)
+    exact |= dict.fromkeys((itertools.islice, itertools.chain), _holder)
     exact[type(next(itertools.groupby((1,)))[1])] = _group
     return Plugin(exact={**exact, type(iter(set())): _set_iterator, itertools.pairwise: _pairwise})
