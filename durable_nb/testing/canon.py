@@ -366,8 +366,10 @@ def _bytes(canon: Canon, obj: bytearray, path: str) -> str:
 
 def _view(canon: Canon, obj: memoryview, path: str) -> str:
     shape = (obj.format, obj.shape, obj.strides, obj.readonly)
-    start = sys.modules["numpy"].frombuffer(obj, "u1").__array_interface__["data"][0] if obj.c_contiguous else -1
-    base = sys.modules["numpy"].frombuffer(obj.obj, "u1").__array_interface__["data"][0]
+    # Of an array or a view in another order than C's, too.
+    start, base = (
+        sys.modules["numpy"].asarray(memoryview(seen)).__array_interface__["data"][0] for seen in (obj, obj.obj)
+    )
     return f"memoryview {shape} {obj.tobytes()!r} at {start - base} of {canon.ref(obj.obj, f'{path}.obj')}"
 
 
