@@ -7,6 +7,7 @@ kept. The functions `_join_dict` and `_keep_attributes` are part of the format.
 
 from __future__ import annotations
 
+import pickle
 import sys
 import types
 from functools import cached_property
@@ -71,10 +72,23 @@ def describe_left_out(obj: Any, reduced: Any) -> Any:
     is_table = any(base.__module__ == _TABLES for base in cls.__mro__)
     held = object.__getattribute__(obj, "__dict__")
     own = {n: value for n, value in held.items() if n not in told and not (is_table and n.startswith("_"))}
+    if is_table:
+        own = {n: value for n, value in own.items() if _lasts(value)}
     is_new = func is cls or (isinstance(args, tuple) and args[:1] == (cls,))
     if not own or not is_new:
         return reduced
     return func, args, (setter, state, own), items, pairs, _keep_attributes
+
+
+def _lasts(value: Any) -> bool:
+    """Can what hangs on a table be pickled? Libraries hang there what cannot be, and rely on its being left out."""
+    if isinstance(value, types.FunctionType | type) or type(value).__module__ == "__main__":
+        return True
+    try:
+        pickle.dumps(value, 5)
+    except Exception:  # whatever it raises, pandas would not have kept it either
+        return False
+    return True
 
 
 def _set_state(target: Any, setter: Any, state: Any) -> None:
