@@ -301,7 +301,7 @@ class Present:
         if self._bound is None:
             access = access_of(self.request, self.engine.shell.namespace)
             self._bound = access.stores | access.binds
-        return name in self._bound
+        return name in self._bound or name.startswith("Out[")  # a result is what the cell ends with
 
     def present(self, name: str) -> bool:
         place = self.engine.replay.names.get(name)
