@@ -36,7 +36,7 @@ def nurseries() -> Iterator[Sequence[Nursery]]:
 
 @pytest.mark.timeout(900)
 @settings(
-    max_examples=60,
+    max_examples=40,
     deadline=None,
     suppress_health_check=SLOW,
     derandomize=True,
@@ -119,7 +119,7 @@ def lost() -> Iterator[SimFiles]:
 
 @pytest.mark.timeout(600)
 @settings(
-    max_examples=60,
+    max_examples=12,
     deadline=None,
     suppress_health_check=SLOW,
     derandomize=True,
