@@ -24,7 +24,8 @@ def values(bench: Workbench) -> dict[str, object]:
     return {n: v for n, v in bench.namespace.items() if n in (*FINAL, "big")}
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("code", [errno.EIO, pytest.param(errno.ENOSPC, marks=pytest.mark.nightly)])
 def test_every_io_call_failing_once_costs_nothing(code: int) -> None:
     """Whichever operation fails, no cell is lost or half applied, and one line says what is safe."""
     failures = 0
