@@ -143,3 +143,28 @@ def test_an_array_takes_over_the_memory_it_was_read_into(shape: tuple[int, ...],
         assert (made.flags.owndata, made.base is None, made.flags.writeable) == (True, True, writeable)
         assert made.tobytes() == wanted.tobytes()
         assert (made is memory) == (order == "C")
+
+
+@pytest.mark.parametrize(
+    ("source", "stored"),
+    [
+        ("np.arange(6, dtype='u1')[::-1]", 6),
+        ("np.arange(4096.0)[::1024]", 4 * 8),
+        ("np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2)[:, ::-1]", 24 * 8),
+        ("np.arange(24)[4:20].reshape(4, 4)[::-2, 1:3]", 4 * 8),
+        ("np.lib.stride_tricks.as_strided(np.arange(5), (3, 3), (8, 8))", 5 * 8),
+        ("np.frombuffer(bytes(range(8)), 'u2')[::-1]", 8),
+        ("np.array([(1, 2.5), (3, 4.5)], dtype=[('a', 'i4'), ('b', 'f8')])['b'][::-1]", 2 * 8),
+    ],
+)
+def test_the_only_view_of_an_array_keeps_its_order_in_memory(source: str, stored: int) -> None:
+    """A memory view of it tells its strides; the gaps between its items, which nobody sees, are not stored."""
+    live = eval(source, {"np": np})
+    reduced = importlib.import_module("durable_nb.capture.reducers.numpy")._alone(live)
+    assert stored == memoryview(reduced[1][0]).nbytes
+    notebook = Notebook()
+    notebook.run(f"import numpy as np\na = {source}")
+    found = notebook.restored()
+    restored = found["a"]
+    assert (live.strides, live.dtype, live.tolist()) == (restored.strides, restored.dtype, restored.tolist())
+    assert live.flags.writeable == restored.flags.writeable

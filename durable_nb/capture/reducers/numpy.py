@@ -175,13 +175,42 @@ def _alone(a: Any) -> Any:
         return owned
     if _is_protected(a):
         return _described(a)
-    # Pickle's own way brings a view of nothing else back as a copy in C order, and one that can be written to.
-    if a.base is None or a.flags.writeable or a.flags.forc or type(a) is not np.ndarray or a.dtype.hasobject:
+    if a.base is None or a.flags.forc or type(a) is not np.ndarray or a.dtype.hasobject:
         return NotImplemented
     root, _ = chain(a)
-    if root is a or type(root) is not np.ndarray or root.nbytes > a.nbytes or in_order(root) is None:
-        return _make_readonly, (a.copy(),)
+    if a.flags.writeable or root is a or type(root) is not np.ndarray or root.nbytes > a.nbytes:
+        return _spread(a)
+    if in_order(root) is None:
+        return _spread(a)
     return _make_view, (root, a.dtype, a.shape, _offset(a, _range_start(root)), a.strides, False, None)
+
+
+def _spread(a: Any) -> Any:
+    """Describe a view of nothing else by its items and where they lie; pickle's own way makes a copy in C order."""
+    if a.dtype.kind not in _RAW or not a.dtype.itemsize:
+        return NotImplemented if a.flags.writeable else (_make_readonly, (a.copy(),))
+    start, stop = _range(a) or (0, 0)
+    if stop - start > a.nbytes:  # the gaps between the items are nobody's, so that they need no room in the store
+        items: Any = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
+    else:
+        lowest = a[tuple(slice(-1, None) if stride < 0 else slice(1) for stride in a.strides)].reshape(-1)
+        items = np.lib.stride_tricks.as_strided(lowest.view(np.uint8), (stop - start,), (1,)).copy()
+    place = a.dtype, a.shape, a.strides, bool(a.flags.writeable)
+    return _make_spread, (pickle.PickleBuffer(items), stop - start, _offset(a, start), *place)
+
+
+def _make_spread(
+    data: Any, span: int, offset: int, dtype: Any, shape: tuple[int, ...], strides: tuple[int, ...], writeable: bool
+) -> Any:
+    """Return a view whose items lie as they were, on memory that nothing else looks at."""
+    items = np.frombuffer(data, np.uint8)
+    memory = items.copy() if items.nbytes == span else np.zeros(span, np.uint8)
+    made = np.ndarray.__new__(np.ndarray, shape, dtype, memory, offset, strides)
+    if items.nbytes != span:
+        made[...] = items.view(dtype).reshape(shape)
+    if not writeable:
+        made.flags.writeable = False
+    return made
 
 
 def _range_start(root: Any) -> int:
