@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import sys
 import types
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from durable_nb.capture.compare_parts import ATOMS, Incomparable, Parts, atom_key, is_pandas, parts
@@ -20,6 +21,8 @@ _SHOWN: Final = 60
 _BLOCK_BYTES: Final = 1 << 20
 _LINKS: Final = 24
 _SHAPE_LIMIT: Final = 200
+_TIES: Final = 50  # of more elements that look alike all are paired at once
+_TURNS: Final = 3  # how often elements wait for others to be paired first
 # Atoms for which Python's own `==` says it all once the types are the same.
 _EXACT: Final = frozenset({int, str, bytes, bool, type(None)})
 
@@ -55,12 +58,18 @@ def _show(value: Any) -> str:
     return f"<{type(value).__name__}>"
 
 
-def _shape(value: Any) -> str:
-    """Return a digest of the first levels of a value, the same for equal values, to pair elements of sets."""
+def _shape(value: Any, known: Mapping[int, int]) -> str:
+    """Return a digest of the first levels of a value, the same for equal values, to pair elements of sets.
+
+    `known` are objects that are paired already, by id, and what stands for each pair on both sides.
+    """
     digest, seen = hashlib.sha256(), dict[int, tuple[int, Any]]()
     todo: list[Any] = [value]
     while todo and len(seen) < _SHAPE_LIMIT:
         item = todo.pop()
+        if id(item) in known:
+            digest.update(f"paired {known[id(item)]}".encode())
+            continue
         digest.update(f"{type(item).__module__}.{type(item).__qualname__}".encode())
         if type(item) in ATOMS:
             digest.update(repr(atom_key(item)).encode("utf-8", "surrogatepass"))
@@ -84,13 +93,13 @@ def _shape(value: Any) -> str:
     return digest.hexdigest()
 
 
-def _ordered(taken: Parts) -> list[tuple[Any, Any]]:
-    """Return the elements of a set in an order that depends on their contents only."""
+def _keyed(taken: Parts) -> list[tuple[str, Any, Any]]:
+    """Return key, label and value of the elements of a set, in the order of keys that depend on the contents only."""
     keyed = []
     for label, child in taken.children:
-        is_atom = type(child) in ATOMS
-        keyed.append((f"{type(child).__name__}:{atom_key(child)!r}" if is_atom else "~" + _shape(child), label, child))
-    return [(label, child) for _, label, child in sorted(keyed, key=lambda k: k[0])]
+        key = f"{type(child).__name__}:{atom_key(child)!r}" if type(child) in ATOMS else "~" + _shape(child, {})
+        keyed.append((key, label, child))
+    return sorted(keyed, key=lambda k: k[0])
 
 
 def _span(array: Any) -> tuple[int, int]:
@@ -140,10 +149,15 @@ class _Walk:
         self._pairs: set[tuple[int, int]] = set()
         self._kept: list[Any] = []
         self._arrays: list[tuple[Any, Any, _Path]] = []
+        # Elements of sets of which several look alike, to be paired when it is known what they are elsewhere.
+        self._alike: deque[tuple[list[tuple[Any, Any]], list[Any], _Path, bool, int]] = deque()
 
     def run(self, a: Any, b: Any) -> str | None:
         self._todo.append((a, b, None, False))
-        while self._todo:
+        while self._todo or self._alike:
+            if not self._todo:
+                self._pair_alike()
+                continue
             x, y, path, inside = self._todo.pop()
             self._count += 1
             if self._count > self._limit:
@@ -264,7 +278,7 @@ class _Walk:
                 self._arrays.append((array, other, path))
         # Tables share and copy their insides as they like; only objects held in their cells may be shared on purpose.
         within = (inside or is_pandas(x)) and not one.arrays
-        left, right = (_ordered(one), _ordered(two)) if one.unordered else (one.children, two.children)
+        left, right = self._elements(one, two, path, within) if one.unordered else (one.children, two.children)
         todo = self._todo
         for (label, child), (other_label, other) in zip(reversed(left), reversed(right), strict=True):
             # Only names of attributes are compared here: a key of a dictionary may be anything, a tensor for one.
@@ -272,6 +286,36 @@ class _Walk:
                 return f"{_spell(path)} ({name}) has the attribute {label[1]} on one side only"
             todo.append((child, other, (path, label), within))
         return None
+
+    def _elements(self, one: Parts, two: Parts, path: _Path, inside: bool) -> tuple[list[Any], list[Any]]:
+        """Return the elements of two sets in the order of their contents, without those of which several look alike."""
+        left, right = _keyed(one), _keyed(two)
+        times = Counter(key for key, _, _ in left)
+        for wanted in [key for key, count in times.items() if count > 1]:
+            mine = [(label, child) for key, label, child in left if key == wanted]
+            theirs = [child for key, _, child in right if key == wanted]
+            if len(mine) == len(theirs):
+                self._alike.append((mine, theirs, path, inside, 0))
+                left, right = ([e for e in side if e[0] != wanted] for side in (left, right))
+        return [e[1:] for e in left], [e[1:] for e in right]
+
+    def _pair_alike(self) -> None:
+        """Pair elements that look alike by what they are, or lead to, elsewhere; what is nowhere else in turn."""
+        mine, theirs, path, inside, turns = self._alike.popleft()
+        left = sorted(((_shape(e[1], self._there), e) for e in mine), key=lambda k: k[0])
+        known = {y: y for y in self._back}
+        right = sorted(((_shape(e, known), e) for e in theirs), key=lambda k: k[0])
+        ties = len(left) - len({key for key, _ in left})
+        if ties and turns < _TURNS and self._alike:
+            self._alike.append((mine, theirs, path, inside, turns + 1))
+            return
+        # To pair two may say who the others are.
+        taken = 1 if 0 < ties < _TIES else len(left)
+        for (_, (label, child)), (_, other) in list(zip(left, right, strict=True))[:taken]:
+            self._todo.append((child, other, (path, label), inside))
+        if taken < len(left):
+            rest = [e for _, e in left[taken:]], [e for _, e in right[taken:]]
+            self._alike.append((*rest, path, inside, turns))
 
     def _memory(self) -> str | None:
         if len(self._arrays) < 2:

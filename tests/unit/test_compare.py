@@ -10,9 +10,10 @@ import datetime
 import decimal
 import enum
 import functools
+import itertools
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,6 +87,43 @@ def test_aliases_are_part_of_a_value() -> None:
     assert same(shared(twice=True), shared(twice=True))
     assert same(shared(twice=False), shared(twice=False))
     assert not same(shared(twice=False), shared(twice=True))
+
+
+class Alike:
+    """An object of which several look alike; with `other` it leads to another one."""
+
+    other: Any = None
+
+
+def alike(order: Sequence[int], kind: str) -> Any:
+    """Return sets of objects that look alike, and where else they are; in memory they lie in the given order."""
+    made = {number: Alike() for number in order}
+    a, b, c, d = (made[n] for n in range(4))
+    if kind == "elsewhere":
+        return [{a, b, c, d}, a, [b, c], d]
+    if kind == "in tuples":
+        return [{(1, a), (1, b)}, {(a, c), (b, d)}, b, c]
+    if kind == "pairs":
+        a.other, b.other, c.other, d.other = b, a, d, c
+        return {a, b, c, d}
+    return [{a, b, c}, {b, c, d}, {c}, frozenset({a})]
+
+
+@pytest.mark.parametrize("kind", ["elsewhere", "in tuples", "pairs", "nowhere"])
+def test_elements_of_sets_that_look_alike_are_paired_by_where_else_they_are(kind: str) -> None:
+    """The order of a set is that of places in memory, which says nothing."""
+    orders = list(itertools.permutations(range(4)))
+    kept = [alike(order, kind) for order in orders]
+    assert [None] * len(orders) == [difference(kept[0], other) for other in kept]
+
+
+def test_elements_of_sets_that_look_alike_are_no_others() -> None:
+    """A name for an element differs from a name for an object that looks like it."""
+    a, b, c, d = Alike(), Alike(), Alike(), Alike()
+    assert not same([{a, b}, a], [{c, d}, Alike()])
+    assert not same([{a, b}, a, b], [{c, d}, c, c])
+    assert not same([{a, b}, {a}], [{c, d}, {Alike()}])
+    assert same({Alike() for _ in range(300)}, {Alike() for _ in range(300)})
 
 
 def test_aliases_between_a_value_and_itself_count() -> None:
