@@ -5,9 +5,11 @@ Called by `compare` only. Nothing is changed; reduce methods of the user's class
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import copyreg
 import functools
+import gc
 import io
 import math
 import sys
@@ -56,6 +58,12 @@ _MEMBERS: Final = (
     types.MethodDescriptorType,
     types.ClassMethodDescriptorType,
 )
+
+
+_DICTS: Final[tuple[dict[int, int], ...]] = ({}, collections.OrderedDict())
+_VIEWED: Final = tuple(view() for held in _DICTS for view in (held.keys, held.values, held.items))
+_VIEWS: Final = frozenset(map(type, _VIEWED))
+_DICT_ITERATORS: Final = frozenset(type(turn(view)) for view in _VIEWED for turn in (iter, reversed))
 
 
 class Incomparable(Exception):
@@ -254,7 +262,8 @@ _KINDS: Final[dict[type, Callable[[Any], Parts]]] = {
     types.MethodType: lambda v: Parts(("method",), [("function", v.__func__), ("self", v.__self__)], shared=False),
     types.BuiltinFunctionType: _builtin,
     types.MethodWrapperType: lambda v: Parts(("method wrapper", v.__name__), [("self", v.__self__)], shared=False),
-    types.MappingProxyType: lambda v: _dict(dict(v)),
+    types.MappingProxyType: lambda v: Parts(("proxy",), _held(v)) if _is_plain(v) else _dict(dict(v)),
+    **dict.fromkeys(_VIEWS, lambda v: Parts(("view",), _held(v))),
     staticmethod: lambda v: Parts(("staticmethod",), [("function", v.__func__)]),
     classmethod: lambda v: Parts(("classmethod",), [("function", v.__func__)]),
     property: lambda v: Parts((v.__doc__,), [("get", v.fget), ("set", v.fset), ("delete", v.fdel)]),
@@ -263,6 +272,16 @@ _KINDS: Final[dict[type, Callable[[Any], Parts]]] = {
     _CACHED: lambda v: Parts(("cached",), [("function", v.__wrapped__), ("settings", v.cache_parameters())]),
     **{k: lambda v: Parts((v.__name__,), [("class", v.__objclass__)], shared=False) for k in _MEMBERS},
 }
+
+
+def _is_plain(proxy: types.MappingProxyType[Any, Any]) -> bool:
+    """Tell whether a proxy shows a dictionary, and not what a class has."""
+    return "__module__" not in proxy and any(type(obj) is dict for obj in gc.get_referents(proxy))
+
+
+def _held(value: Any) -> list[tuple[Any, Any]]:
+    """Return the dictionary that a view or an iterator looks at; one that is used up looks at none."""
+    return [("of", obj) for obj in gc.get_referents(value) if isinstance(obj, dict)]
 
 
 def _is_silent(kind: type) -> bool:
@@ -310,6 +329,8 @@ def _reduced(value: Any) -> Parts:
     if module.partition(".")[0] == "pandas" and type(state) is dict:
         # Filled on first use and set on shallow copies: neither is part of what the column holds.
         children[2] = ("state", {k: v for k, v in state.items() if k not in ("_cache", "_item_cache", "_readonly")})
+    if kind in _DICT_ITERATORS:
+        children += _held(value)  # of itself one says only what is left
     if any(m is not None for m in more):
         children.append(("state setter", more[0]))
     is_value = module in _VALUE_MODULES or module.startswith("pandas._libs.tslibs") or is_expression(kind)

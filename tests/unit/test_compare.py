@@ -13,6 +13,7 @@ import functools
 import itertools
 import pickle
 import threading
+import types
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -124,6 +125,33 @@ def test_elements_of_sets_that_look_alike_are_no_others() -> None:
     assert not same([{a, b}, a, b], [{c, d}, c, c])
     assert not same([{a, b}, {a}], [{c, d}, {Alike()}])
     assert same({Alike() for _ in range(300)}, {Alike() for _ in range(300)})
+
+
+@pytest.mark.parametrize("way", ["keys", "values", "items"])
+@pytest.mark.parametrize("cls", [dict, collections.OrderedDict])
+@pytest.mark.parametrize("turn", [iter, reversed, lambda view: view])
+def test_views_and_iterators_of_dictionaries_are_of_the_very_dictionary(
+    way: str, cls: type[dict[Any, Any]], turn: Callable[[Any], Any]
+) -> None:
+    """What is left of an iterator over keys does not tell that its dictionary leads to a list at another place."""
+    shared = [1]
+
+    def made(held: list[int], *, own: bool) -> list[Any]:
+        looked_at = cls({1: held, 2: "x"})
+        return [turn(getattr(looked_at, way)()), shared, cls(looked_at) if own else looked_at]
+
+    assert same(made(shared, own=False), made(shared, own=False))
+    assert same(made(shared, own=True), made(shared, own=True))
+    assert not same(made(shared, own=False), made([1], own=False))
+    assert not same(made(shared, own=False), made(shared, own=True))
+
+
+def test_proxies_are_of_the_very_dictionary() -> None:
+    """A proxy shows what is written to its dictionary later."""
+    one, other = {1: 2}, {1: 2}
+    assert same([types.MappingProxyType(one), one], [types.MappingProxyType(other), other])
+    assert not same([types.MappingProxyType(one), one], [types.MappingProxyType(other), {1: 2}])
+    assert same(vars(Alike), vars(Alike))
 
 
 def test_aliases_between_a_value_and_itself_count() -> None:
