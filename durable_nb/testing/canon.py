@@ -87,6 +87,7 @@ class Canon:
         self._first: dict[int, str] = {id(namespace): "globals()"}
         self._queue: collections.deque[tuple[str, Any]] = collections.deque()
         self._iterators: collections.deque[tuple[str, Any]] = collections.deque()
+        self._alike: collections.deque[tuple[str, Any]] = collections.deque()
         self._alive: list[Any] = []  # what was made on the way keeps its id to itself
 
     # ---- references ----------------------------------------------------------------------------------------------
@@ -113,9 +114,13 @@ class Canon:
     def drain(self) -> list[Line]:
         """Describe what has been noted, and what that leads to."""
         lines = []
-        while self._queue or self._iterators:
-            # Iterators last: by then it is known whether somebody else holds what they iterate over.
-            path, obj = (self._queue or self._iterators).popleft()
+        while waiting := self._queue or self._alike or self._iterators:
+            # Iterators last: by then it is known whether somebody else holds what they iterate over. Before them the
+            # sets of which members look alike, whose order means nothing: somebody else may hold one of them.
+            path, obj = waiting.popleft()
+            if waiting is not self._alike and isinstance(obj, (set, frozenset)) and self._looks_alike(obj):
+                self._alike.append((path, obj))
+                continue
             lines.append((f"{path} =", self._describe(obj, path)))
         return lines
 
@@ -232,10 +237,20 @@ class Canon:
             if word is not None:
                 words.append(word)
             else:
-                others.append((_shallow(member), member))
+                others.append((self._rank(member), member))
         others.sort(key=lambda pair: pair[0])
         described = [self.ref(member, f"{path}{{{i}}}") for i, (_, member) in enumerate(others)]
         return "{" + ", ".join([*sorted(words), *described]) + "}"
+
+    def _rank(self, member: Any) -> tuple[str, str]:
+        """Return what puts a member of a set in order: what it is and holds, then where it was met before."""
+        held = member if type(member) in (tuple, frozenset) else (member,)
+        met = [self._first[id(part)] for part in held if id(part) in self._first]
+        return _shallow(member), " ".join([*met, "\uffff"])
+
+    def _looks_alike(self, members: Collection[Any]) -> bool:
+        ranks = [self._rank(member) for member in members if self._word(member) is None]
+        return len(ranks) > len(set(ranks))
 
     def _reduced(self, obj: Any, path: str) -> str:
         """Describe an object of a compiled type as pickle sees it: iterators say what is left and where they are."""

@@ -7,6 +7,7 @@ positions of iterators count.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from durable_nb.testing.canon import first_difference
+from durable_nb.testing.canon import canonical, first_difference
 from durable_nb.testing.equivalence import difference
 from durable_nb.testing.grammar import Book, Cell, Death, books
 from durable_nb.testing.lives import Lives
@@ -126,6 +127,20 @@ def test_forms_tell_an_alias_from_a_copy(nurseries: Sequence[Nursery]) -> None:
 
     assert first_difference(form("a = b = [1]"), form("a, b = [1], [1]")) is not None
     assert first_difference(form("a = b = [1]"), form("b = a = [1]")) is None
+
+
+def test_forms_do_not_depend_on_the_order_of_members_that_look_alike() -> None:
+    """Where a set has the member that a name is bound to is decided by addresses, which mean nothing."""
+
+    class Alike:
+        pass
+
+    forms = []
+    for order in itertools.permutations(range(4)):
+        made = {number: Alike() for number in order}
+        a, b, c, d = (made[number] for number in range(4))
+        forms.append(canonical({"a": {a, b, c}, "b": [{(1, a), (1, c)}, {b, d}], "x": [c], "y": a}))
+    assert [None] * len(forms) == [first_difference(forms[0], form) for form in forms]
 
 
 # ---- through the real kernel -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 
 import pytest
@@ -252,3 +253,12 @@ def test_attributes_of_a_cached_function_keep_their_order() -> None:
     notebook = Notebook()
     notebook.run("import functools\n@functools.lru_cache\ndef f(x=0):\n    return [x]\nf.tag = 1\nf(1)")
     assert list(vars(notebook["f"])) == list(vars(notebook.restored()["f"]))
+
+
+def test_iterators_over_dictionaries_that_share_a_list_stay_joined() -> None:
+    """A skip finds that the variables are apart although what is left of the iterators is the same."""
+    failing = "class C: n = 0\nC.shared.append('k')"
+    cells = ["a = []\nd = iter({1: a})", failing, "b = iter({1: a})", "def make():\n    return make\na = make()"]
+    life = two_lives(*cells)
+    one, other = (gc.get_referents(life.namespace[name])[0] for name in "db")
+    assert one[1] is other[1]
