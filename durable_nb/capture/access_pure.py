@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -108,15 +108,19 @@ def _library(value: object) -> str:
     return str(type(value).__module__).partition(".")[0]
 
 
+def _is_scalar(value: object) -> bool:
+    kind = type(value)  # which may have no hash
+    return any(kind is scalar for scalar in _SCALARS)
+
+
 def _is_readable(name: str, namespace: Mapping[str, object]) -> bool:
     if name not in namespace:
         return name in _BUILTINS
     value = namespace[name]
-    if type(value) in _SCALARS:
+    if _is_scalar(value):
         return True
-    if type(value) in (list, tuple):
-        held: Sequence[object] = value  # type: ignore[assignment]
-        return len(held) < 100 and all(type(v) in _SCALARS for v in held)
+    if type(value) is list or type(value) is tuple:
+        return len(value) < 100 and all(map(_is_scalar, value))
     if name in _BUILTINS and value is getattr(builtins, name, None):
         return True
     return name != "display" and _library(value) in _OWNERS

@@ -38,6 +38,7 @@ MAX_TEXT: Final = 100_000
 # Not all that it may read is known. What it may change is found by the references that groups have to each other.
 TOO_MANY: Final = f"more than {MAX_OBJECTS} objects can be reached, too many to look at"
 TOO_LONG: Final = "a text is too long to look for names in it"
+NO_HASH: Final = "it leads to an object whose class cannot be asked for its hash"
 _BUILTINS = frozenset(vars(builtins))
 _ATOMS = frozenset({int, float, complex, bool, bytes, type(None), bytearray, range, type(Ellipsis)})
 _DATA = _ATOMS | {str}
@@ -79,6 +80,15 @@ class Reach:
 
     def follow(self, use: Use, values: Iterable[object] = ()) -> None:
         """Add everything that the names in `use`, and `values`, lead to, to `use` itself."""
+        try:
+            self._follow(use, values)
+        except TypeError as error:
+            # The class of an object that was reached has a metaclass that defines `__eq__` and no `__hash__`.
+            if "unhashable type" not in str(error):
+                raise
+            use.everything.append(NO_HASH)
+
+    def _follow(self, use: Use, values: Iterable[object]) -> None:
         self._use = use
         self._push_all(values, 0)
         for name in [*use.loads, *use.text]:

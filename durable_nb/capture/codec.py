@@ -25,7 +25,7 @@ from durable_nb.capture.caches import Entries
 from durable_nb.capture.deep import DeepPickler
 from durable_nb.capture.definitions import Definitions, shared_nans
 from durable_nb.capture.groups import Grouping
-from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, quiet
+from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, no_hash, quiet
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
 from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, digest_of_marks, marks_of
@@ -143,6 +143,8 @@ class Codec:
     def refusal(self, obj: object) -> str | None:
         """Return why a reducer refuses this very object, whatever is inside it."""
         cls = type(obj)
+        if (reason := no_hash(cls)) is not None:
+            return reason
         reducer = self.plugin.exact.get(cls) or next((r for b, r in self.plugin.subclasses if issubclass(cls, b)), None)
         denied = denial(cls)
         if denied is not None:

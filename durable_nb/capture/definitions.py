@@ -100,7 +100,11 @@ class Definitions:
         asked: dict[type, bool] = {}  # most variables are data, and of a few types
         for name, value in names.items():
             kind = type(value)
-            if kind not in asked:
+            try:
+                known_kind = kind in asked
+            except Exception:  # its class can be no key
+                continue
+            if not known_kind:
                 asked[kind] = kind in _ATOM_DEFINITIONS or issubclass(kind, (type, types.ModuleType))
             if not asked[kind]:
                 continue

@@ -42,6 +42,7 @@ from durable_nb.capture.kinds import (
     THROUGH,
     Kinds,
     is_atomic,
+    is_hashable,
 )
 from durable_nb.capture.reducers import Plugin, Sharing
 from durable_nb.capture.trails import WEAK, Held, Trail
@@ -126,8 +127,11 @@ class _Walk:
         if is_atomic(value):
             return
         cls = type(value)
-        kind = self.kinds[cls]
         self.trail = self.trails[name] = Trail()
+        if not is_hashable(cls):
+            self._passed_over(name)
+            return
+        kind = self.kinds[cls]
         self.trail.types.add(cls)
         if kind == SKIP:
             self._same_object(name, value, cls)
@@ -192,7 +196,12 @@ class _Walk:
 
     def _visit(self, name: str, refs: list[Any], frontier: list[Any], hollow: set[int]) -> None:
         kinds, owner, follow, repeats = self.kinds, self.owner, frontier.append, self.trail.repeats
-        met = set(map(type, refs))
+        try:
+            met = set(map(type, refs))
+        except Exception:
+            self._passed_over(name)
+            refs = [obj for obj in refs if is_hashable(type(obj))]
+            met = set(map(type, refs))
         self.trail.types |= met
         if not {kinds[cls] for cls in met} - {SKIP}:
             return
@@ -240,6 +249,10 @@ class _Walk:
                 self._module(name, obj, frontier)
             else:
                 self._first_seen(name, obj)
+
+    def _passed_over(self, name: str) -> None:
+        """Note that a name leads to an object whose class is no key: it is not stored, whatever else it leads to."""
+        self.trail.everything = True
 
     def own_dict(self, name: str, value: dict[str, Any], instance: Any) -> None:
         """Note that `value`, a name's, is the `__dict__` of an instance that was walked."""

@@ -17,7 +17,7 @@ from durable_nb.capture.reducers import Plugin
 
 __all__ = [
     "ATOMIC", "COUNTED", "DEFINITION", "FLOAT", "LARGE_BYTES", "LARGE_ITEMS", "LINK", "MEMBER", "MODULE", "OWN_WAY",
-    "SKIP", "TEXT", "THROUGH", "Kinds", "is_atomic",
+    "SKIP", "TEXT", "THROUGH", "Kinds", "is_atomic", "is_hashable",
 ]  # fmt: skip
 
 LARGE_BYTES = 1 << 16  # from this size on a shared string is stored once
@@ -61,10 +61,25 @@ _DTYPES = frozenset({"dtype", "ExtensionDtype"})
 _SHELL_MODULES = ("ipykernel.", "IPython.core.interactiveshell", "IPython.terminal.", "zmq.", "tornado.")
 
 
+def is_hashable(cls: type) -> bool:
+    """Tell whether a class can be a key: not one whose metaclass defines `__eq__` and no `__hash__`, or a broken one.
+
+    Objects of such a class are neither followed nor stored, so that the rest of the notebook is.
+    """
+    try:
+        hash(cls)
+    except Exception:
+        return False
+    return True
+
+
 def is_atomic(value: object) -> bool:
     """Tell whether a value is a small immutable one that no grouping can concern."""
     cls = type(value)
-    if cls not in ATOMIC:
+    try:
+        if cls not in ATOMIC:
+            return False
+    except Exception:  # not even its class can be asked for its hash
         return False
     if cls is str or cls is bytes:
         return len(value) < LARGE_BYTES  # type: ignore[arg-type]

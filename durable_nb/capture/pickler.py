@@ -38,7 +38,7 @@ from durable_nb.capture.own_dicts import describe_left_out, keep_shared, leaves_
 from durable_nb.capture.reducers import Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
-__all__ = ["Binding", "GroupPickler", "SpecialPickler", "denial", "quiet"]
+__all__ = ["Binding", "GroupPickler", "SpecialPickler", "denial", "no_hash", "quiet"]
 
 IN_BAND_BYTES = 1024
 Action = Callable[["GroupPickler", Any], Any]
@@ -288,6 +288,15 @@ def _classify(cls: type, plugin: Plugin) -> Action:
     return _with_attributes if leaves_out(cls) else _native
 
 
+def no_hash(cls: type) -> str | None:
+    """Return why no object of a class is stored that cannot be a key, None for every other class."""
+    try:
+        hash(cls)
+    except Exception as error:
+        return f"its class cannot be asked for its hash, without which nothing pickles it ({error})"
+    return None
+
+
 def denial(cls: type) -> str | None:
     """Return why no object of this type is stored, if that is known by the type alone."""
     for base in cls.__mro__:
@@ -380,7 +389,10 @@ class GroupPickler(pickle.Pickler):
     def reducer_override(self, obj: Any) -> Any:
         """Return how this object is stored, or NotImplemented for pickle's own way."""
         cls = type(obj)
-        action = self.seen.get(cls)
+        try:
+            action = self.seen.get(cls)
+        except Exception:
+            raise Unstorable(no_hash(cls)) from None
         if action is None:
             action = self.seen[cls] = self.known.action(cls)
         if action is _native:

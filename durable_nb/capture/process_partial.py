@@ -23,7 +23,8 @@ def partial_losses(namespace: Mapping[str, Any]) -> list[Unsaved]:
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     found: list[Unsaved] = []
     lossy = tuple(kind for kind in (figure, tensor, memoryview) if kind is not None)
-    if not any(issubclass(kind, lossy) for kind in set(map(type, list(namespace.values())))):
+    kinds = {id(kind): kind for kind in map(type, list(namespace.values()))}  # a class of the user's may have no hash
+    if not any(issubclass(kind, lossy) for kind in kinds.values()):
         return found
     for name, value in list(namespace.items()):
         if figure is not None and issubclass(type(value), figure) and any(_user_callbacks(value)):

@@ -34,6 +34,36 @@ def test_other_names_are_saved_beside_it(hostile: str) -> None:
     assert 6 == second.namespace["x"]
 
 
+@pytest.mark.parametrize(
+    "hook", ["__eq__ = lambda cls, other: NotImplemented", "def __hash__(cls): raise RuntimeError"]
+)
+def test_instances_of_a_class_without_a_hash_cost_their_own_names_only(hook: str, caplog: Any) -> None:
+    """The names that lead to one are reported at the class, every other name is saved and comes back."""
+    files = SimFiles()
+    first = Workbench(files, life="one")
+    cells = (
+        f"class Meta(type):\n    {hook}\nclass C(metaclass=Meta): pass\nx = [5]",
+        "c = C()\nc.x = x\nd = {'k': [C()]}\ndef f(held=c): return held\nx.append(6)",
+        "x.append(type(c).__name__)\ny = len(d), f().x is x",
+        "pass",
+    )
+    for cell in cells:
+        first.run(cell)
+        assert "" == first.engine.trouble
+    assert first.engine.head is not None
+    unsaved = {u.name: (u.type, u.reason) for u in first.engine.head.unsaved}
+    assert {"c", "d", "f"} == unsaved.keys()
+    assert all("cannot be asked for its hash" in reason for _, reason in unsaved.values()), unsaved
+    first.workflow.close(release=True)
+    second = Workbench(files, life="two")
+    for cell in cells:
+        second.run(cell)
+    assert [5, 6, "C"] == second.namespace["x"]
+    assert (1, True) == second.namespace["y"]
+    assert "Meta" == type(second.namespace["C"]).__name__
+    assert "RuntimeError" in hook or not caplog.records
+
+
 class _NoTruth:
     """Like an array of several numbers: comparing gives something that is neither true nor false."""
 
