@@ -39,6 +39,12 @@ class Figures:
     by_kind_ms: dict[str, float] = field(default_factory=dict)
 
 
+# The same is true of a set (or a dictionary, or a weak set) of which a member lost its hash after it was put in: an
+# attribute that it hashes by is a list now, say, and no program could put it into a new one. Such a group is stored and
+# does not load; whether a name really leads to such a member is asked of a process without durable_nb.
+_DOES_NOT_LOAD = "it was stored but does not load"
+
+
 class _OutOfReach(Exception):
     """The notebook made what no checkpoint can hold, and durable_nb said so."""
 
@@ -155,6 +161,9 @@ class _Telling:
                 if any(name not in REPORTABLE and _RIGHTLY_REPORTED in why for name, why in said):
                     raise _OutOfReach
                 over = [f"{name}: {why}" for name, why in said if name not in REPORTABLE]
+                then = last if kind == "look" and step is not steps[1] else saved
+                if over and all(_DOES_NOT_LOAD in why for why in over) and self._have_lost_hashes(then, said):
+                    raise _OutOfReach
                 if over:
                     return f"reported as not saved, though it can be: {over}"
             if kind == "look":
@@ -167,6 +176,12 @@ class _Telling:
                 if report["trouble"]:
                     return f"cell {step['number']}: durable_nb said {report['trouble']}"
         return self._ending(steps, reports)
+
+    def _have_lost_hashes(self, after: int, said: list[tuple[str, str]]) -> bool:
+        """Do all these names lead to a member without a hash, after that cell of a process without durable_nb?"""
+        steps = [self._cell(number) for number in range(after + 1)]
+        reports = self.nurseries[0].live([*steps, {"do": "hashless"}])
+        return {name for name, _ in said}.difference(REPORTABLE) <= set(reports[-2]["names"])
 
     def _ending(self, steps: list[Step], reports: list[Report]) -> str | None:
         broken = next((r for r in reports if r["kind"] == "broken"), None)

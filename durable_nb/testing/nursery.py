@@ -23,6 +23,7 @@ import time
 import traceback
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -35,7 +36,7 @@ from durable_nb.store.files import LocalFiles
 from durable_nb.testing.canon import canonical, streams
 from durable_nb.testing.workbench import Workbench
 
-__all__ = ["Nursery", "Report", "Step"]
+__all__ = ["Nursery", "Report", "Step", "leads_to_lost_hash"]
 
 Step = dict[str, Any]
 Report = dict[str, Any]
@@ -139,6 +140,29 @@ def _live(steps: list[Step], report: io.TextIOWrapper) -> None:
         report.flush()
 
 
+def leads_to_lost_hash(value: object) -> bool:
+    """Tell whether a value leads to a set, dictionary or weak set with a member that cannot be asked for its hash."""
+    seen: dict[int, object] = {}
+    todo = [value]
+    while todo:
+        obj = todo.pop()
+        if isinstance(obj, types.ModuleType) or id(obj) in seen or (isinstance(obj, dict) and "__spec__" in obj):
+            continue  # what a module holds is not the variable's
+        if isinstance(obj, type) and obj.__module__ != "__main__":
+            continue
+        seen[id(obj)] = obj
+        if isinstance(obj, (set, frozenset, dict)):
+            for member in list(obj):
+                try:
+                    hash(member() if isinstance(member, weakref.ref) else member)
+                except Exception:
+                    return True
+        todo += gc.get_referents(obj)
+        if isinstance(obj, weakref.ref):
+            todo.append(obj())
+    return False
+
+
 class _Life:
     """One process that runs cells, with durable_nb once it was attached, without before."""
 
@@ -167,6 +191,8 @@ class _Life:
                 global_streams = streams()
                 form = [*json.loads(_forked(look)[0]), *global_streams]
                 return {"form": form, "missing": self.missing(), "names": self.names()}
+            case "hashless":
+                return {"names": sorted(n for n, value in vars(self.main).items() if leads_to_lost_hash(value))}
         raise ValueError(step)
 
     def attach(self, folder: str, life: str) -> Report:

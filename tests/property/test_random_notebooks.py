@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from durable_nb.testing.canon import canonical, first_difference
 from durable_nb.testing.equivalence import difference
 from durable_nb.testing.grammar import Book, Cell, Death, books
 from durable_nb.testing.lives import Lives
-from durable_nb.testing.nursery import Nursery
+from durable_nb.testing.nursery import Nursery, leads_to_lost_hash
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
 
@@ -141,6 +142,24 @@ def test_forms_do_not_depend_on_the_order_of_members_that_look_alike() -> None:
         a, b, c, d = (made[number] for number in range(4))
         forms.append(canonical({"a": {a, b, c}, "b": [{(1, a), (1, c)}, {b, d}], "x": [c], "y": a}))
     assert [None] * len(forms) == [first_difference(forms[0], form) for form in forms]
+
+
+def test_only_a_member_without_a_hash_is_a_reason_for_a_group_that_does_not_load() -> None:
+    """It is looked for in what a name leads to: in sets, keys and weak sets, through instances and weak references."""
+
+    class Hashed:
+        def __init__(self) -> None:
+            self.v: object = 1
+
+        def __hash__(self) -> int:
+            return hash(self.v)
+
+    right, wrong = Hashed(), Hashed()
+    held = [[{right}, {"k": {wrong}}], {wrong: 1}, weakref.WeakSet([wrong]), lambda: wrong]
+    assert [False] * 4 == [leads_to_lost_hash(value) for value in held]
+    wrong.v = held
+    assert [True] * 4 == [leads_to_lost_hash(value) for value in held]
+    assert not leads_to_lost_hash([right, {right}, {"k": []}])
 
 
 # ---- through the real kernel -----------------------------------------------------------------------------------------
