@@ -10,7 +10,7 @@ import hashlib
 import sys
 import types
 from collections import Counter, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from durable_nb.capture.compare_parts import ATOMS, Incomparable, Parts, atom_key, is_pandas, parts
@@ -22,7 +22,7 @@ _BLOCK_BYTES: Final = 1 << 20
 _LINKS: Final = 24
 _SHAPE_LIMIT: Final = 200
 _TIES: Final = 50  # of more elements that look alike all are paired at once
-_TURNS: Final = 3  # how often elements wait for others to be paired first
+_TURNS: Final = 1  # how often elements wait for others to be paired first
 # Atoms for which Python's own `==` says it all once the types are the same.
 _EXACT: Final = frozenset({int, str, bytes, bool, type(None)})
 
@@ -58,17 +58,17 @@ def _show(value: Any) -> str:
     return f"<{type(value).__name__}>"
 
 
-def _shape(value: Any, known: Mapping[int, int]) -> str:
+def _shape(value: Any, known: Callable[[int], int | None]) -> str:
     """Return a digest of the first levels of a value, the same for equal values, to pair elements of sets.
 
-    `known` are objects that are paired already, by id, and what stands for each pair on both sides.
+    `known` gives what stands on both sides for an object that is paired already, by its id.
     """
     digest, seen = hashlib.sha256(), dict[int, tuple[int, Any]]()
     todo: list[Any] = [value]
     while todo and len(seen) < _SHAPE_LIMIT:
         item = todo.pop()
-        if id(item) in known:
-            digest.update(f"paired {known[id(item)]}".encode())
+        if (pair := known(id(item))) is not None:
+            digest.update(f"paired {pair}".encode())
             continue
         digest.update(f"{type(item).__module__}.{type(item).__qualname__}".encode())
         if type(item) in ATOMS:
@@ -93,11 +93,15 @@ def _shape(value: Any, known: Mapping[int, int]) -> str:
     return digest.hexdigest()
 
 
+def _unpaired(identity: int) -> None:
+    return None
+
+
 def _keyed(taken: Parts) -> list[tuple[str, Any, Any]]:
     """Return key, label and value of the elements of a set, in the order of keys that depend on the contents only."""
     keyed = []
     for label, child in taken.children:
-        key = f"{type(child).__name__}:{atom_key(child)!r}" if type(child) in ATOMS else "~" + _shape(child, {})
+        key = f"{type(child).__name__}:{atom_key(child)!r}" if type(child) in ATOMS else "~" + _shape(child, _unpaired)
         keyed.append((key, label, child))
     return sorted(keyed, key=lambda k: k[0])
 
@@ -302,9 +306,8 @@ class _Walk:
     def _pair_alike(self) -> None:
         """Pair elements that look alike by what they are, or lead to, elsewhere; what is nowhere else in turn."""
         mine, theirs, path, inside, turns = self._alike.popleft()
-        left = sorted(((_shape(e[1], self._there), e) for e in mine), key=lambda k: k[0])
-        known = {y: y for y in self._back}
-        right = sorted(((_shape(e, known), e) for e in theirs), key=lambda k: k[0])
+        left = sorted(((_shape(e[1], self._there.get), e) for e in mine), key=lambda k: k[0])
+        right = sorted(((_shape(e, lambda y: y if y in self._back else None), e) for e in theirs), key=lambda k: k[0])
         ties = len(left) - len({key for key, _ in left})
         if ties and turns < _TURNS and self._alike:
             self._alike.append((mine, theirs, path, inside, turns + 1))
