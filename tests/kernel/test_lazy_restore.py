@@ -130,6 +130,7 @@ def test_what_cannot_be_loaded_fails_by_name(tmp_path: Path) -> None:
     """A damaged variable is told when it is needed, in the words of every missing variable; the others are there."""
     with Lives(tmp_path) as lives:
         lives.run(CELLS[0], "big = rng.random(12_000_000)", "other = rng.random(12_000_000)")
+        lives.run("%durable checkpoints")  # which waits until all that was handed over is in its pack
         for pack in sorted((tmp_path / ".durable" / "packs").iterdir(), key=lambda p: p.stat().st_mtime_ns)[-2:-1]:
             with pack.open("r+b") as file:
                 file.seek(pack.stat().st_size // 2)
