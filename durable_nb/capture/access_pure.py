@@ -67,6 +67,14 @@ _ATTRIBUTES: Final = frozenset(
         "xs", "year", "zfill",
     }
 )  # fmt: skip
+# How many of their arguments may be arrays; of most functions and methods the next one could be where to write.
+_ARRAYS_TAKEN: Final = {
+    **dict.fromkeys(
+        ("allclose", "array_equal", "corrcoef", "cov", "crosstab", "dot", "isin", "maximum", "merge", "minimum",
+         "power", "searchsorted"), 2,
+    ),
+    "where": 3,
+}  # fmt: skip
 _WRITING_OPTIONS: Final = frozenset({"out", "inplace", "buf", "copy"})
 _STATEMENTS: Final = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Pass, ast.For, ast.If)
 _EXPRESSIONS: Final = (
@@ -145,8 +153,21 @@ def _is_column(word: str, namespace: Mapping[str, object]) -> bool:
     return any(word in table.columns for table in tables)
 
 
+def _arrays_taken(function: ast.Attribute) -> int:
+    return _ARRAYS_TAKEN.get(function.attr, 1) if isinstance(function.value, ast.Name) else 1
+
+
+def _is_constant(node: ast.AST) -> bool:
+    """Is an argument written out in the cell, and so nothing that could be written to?"""
+    if isinstance(node, (ast.List, ast.Tuple)):
+        return all(map(_is_constant, node.elts))
+    return isinstance(node, ast.Constant) or (isinstance(node, ast.UnaryOp) and _is_constant(node.operand))
+
+
 def _is_harmless(node: ast.Call, namespace: Mapping[str, object], bound: set[str]) -> bool:
     if any(keyword.arg is None or keyword.arg in _WRITING_OPTIONS for keyword in node.keywords):
+        return False
+    if isinstance(node.func, ast.Attribute) and not all(map(_is_constant, node.args[_arrays_taken(node.func) :])):
         return False
     if isinstance(node.func, ast.Name):
         return node.func.id in _BUILTINS and node.func.id not in bound and node.func.id not in namespace

@@ -56,14 +56,15 @@ def is_closed(
     bases = _bases(obj for trail in trails for obj in trail.own)
     if bases is None:
         return False
+    counted, owners = bases
     more = [*(trail.repeats for trail in trails), known]
     mentions = [trail.mentions for trail in trails]
     return all(
         all(_accounted(frontier, None, more) for frontier in trail.frontiers)
-        and _accounted(trail.own, mentions, [*more, bases])
+        and _accounted(trail.own, mentions, [*more, counted])
         and _accounted(trail.functions, [mentioned], more)
         for trail in trails
-    ) and not _weakly_held(trails, kinds)
+    ) and (_accounted(owners, [counted], [*mentions, *more]) and not _weakly_held(trails, kinds))
 
 
 def _accounted(
@@ -94,17 +95,23 @@ def _is_anybodys(kind: type, objects: Sequence[Any], at: int) -> bool:
     return kind is types.BuiltinMethodType and type(objects[at].__self__) in (types.ModuleType, type(None))
 
 
-def _bases(arrays: Iterable[Any]) -> dict[int, int] | None:
-    """Count the references by which arrays keep the owners of their memory; None: the memory may be anybody's."""
+def _bases(arrays: Iterable[Any]) -> tuple[dict[int, int], list[Any]] | None:
+    """Count the references by which arrays keep the owners of their memory, and return these, each once.
+
+    None: the memory may be anybody's.
+    """
     count: dict[int, int] = {}
+    owners: list[Any] = []
     for array in arrays:
         base = getattr(array, "base", None) if type(array).__module__ == "numpy" else None
         if base is None or type(base) is bytes:
             continue
         if type(base) is not type(array) or base.base is not None:
             return None
+        if id(base) not in count:
+            owners.append(base)
         count[id(base)] = count.get(id(base), 0) + 1
-    return count
+    return count, owners
 
 
 def _weakly_held(trails: Sequence[Trail], kinds: Iterable[type]) -> bool:

@@ -47,8 +47,8 @@ class Record:
     """What is known of one group since it was looked at.
 
     `deps` are the definitions it refers to by name, with the ids of these; `reach` are names that its functions load
-    or bind; `everything`: they may reach any. `is_open`: somebody else may hold a part of it. `is_called`: anybody may
-    call its functions, as those of a class. `mentions` counts its references to definitions, by id.
+    or bind; `everything`: they may reach any. `is_open`: somebody else may hold a part of it. `is_called`: it
+    holds a class, and who holds that is not counted. `mentions` counts its references to definitions, by id.
     """
 
     names: GroupNames
@@ -211,12 +211,8 @@ class Settled:
         if _ALL_OUT in todo:
             todo |= {n for n in records if n.startswith("Out[")}
         for record in self._outsiders:
-            if record.is_open:
-                todo.update(record.names)
-            elif record.everything:
-                return None
-            else:
-                todo |= record.reach
+            # Who holds a class may change it, and call its functions.
+            todo.update(record.names)
         reached: set[str] = set()
         while todo:
             name = todo.pop()

@@ -124,6 +124,18 @@ HIDDEN = {
         "import hidden\nxs = [1]\nclass A:\n    def __init__(self): xs.append(2)\nhidden.calls.append(A)",
         "hidden.call()",
     ],
+    "an array of which a library holds the owner": [
+        "import hidden, numpy as np\nbase = np.zeros(4)\nhidden.held.append(base)\na = base[1:]\ndel base",
+        "hidden.fill()",
+    ],
+    "an attribute of a class that a library holds": [
+        "import hidden\nclass A:\n    shared = [1]\nhidden.held.append(A)",
+        "hidden.held[0].shared.append(2)",
+    ],
+    "an attribute that a library gives a class": [
+        "import hidden\nclass A: pass\nhidden.held.append(A)",
+        "setattr(hidden.held[0], 'more', 1)",
+    ],
     "a weak reference": [
         "import hidden, weakref\nclass A: pass\na = A()\na.x = [1]\nhidden.held.append(weakref.ref(a))",
         "hidden.held[0]().x.append(2)",

@@ -27,6 +27,8 @@ LOOKS = [
     "for name, part in df.groupby('k'):\n    print(name, len(part))", "df.s.str.upper().value_counts()",
     "arr.mean()", "np.mean(arr[1:])", "print(df.shape, arr.dtype)", "pd.concat([df, df])", "y = arr[2:]",
     "f'{df.v.max():.1f}'", "[c for c in df.columns]", "df.merge(df, on='k')", "df.assign(w=df.v * 2)",
+    "np.where(arr > 2, arr, 0)", "arr.clip(0, 1)", "np.maximum(arr, arr)", "df.sort_values('v', ascending=False)",
+    "df.pivot_table('v', 'k', 's')",
 ]  # fmt: skip
 WRITES = [
     "df['w'] = 1", "df.v = 2", "df.loc[0, 'v'] = 3", "df.at[0, 'v'] = 3", "df.pop('v')", "df.insert(0, 'w', 1)",
