@@ -39,6 +39,8 @@ WRITES = [
     "df.index.name = 'i'", "df.columns = ['a', 'b', 'c']", "(lambda: arr.fill(1))()", "with open('x') as h: pass",
     "import os\ndf.head()", "df.eval('w = v', inplace=True)", "def g(): pass\ndf.head()", "getattr(arr, 'fill')(1)",
     "df.head", "print = f\nprint(arr)", "arr.view().fill(1)", "df.update(df)",
+    "np.sin(arr, arr)", "arr.clip(0, 1, arr)", "np.maximum(arr, arr, arr)", "arr.round(1, arr)", "arr.max(0, arr)",
+    "y = arr[1:]\nnp.sqrt(4.0, y)",
 ]  # fmt: skip
 
 
