@@ -6,6 +6,7 @@ Called by `access.analyse` only; extends the walk over names. Nothing is execute
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -147,10 +148,10 @@ class Cell(Flow):
     def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802
         self.use.seeds |= rules.sets_stream(node.attr)
         root = node.value.id if isinstance(node.value, ast.Name) else ""
-        if node.attr in rules.EVERYTHING_ATTRIBUTES:
+        is_builtins = root == "builtins" or self.value_of(node.value) is builtins
+        opener = getattr(builtins, node.attr, None) if is_builtins else None
+        if node.attr in rules.EVERYTHING_ATTRIBUTES or rules.opens_everything(opener):
             self.use.everything.append(f".{node.attr} may read any name")
-        elif node.attr in ("eval", "exec") and root == "builtins":
-            self.use.everything.append(f"{node.attr} may read any name")
         elif node.attr in rules.C_READERS or (
             node.attr.startswith(("read_", "scan_")) and self._is_module(root, "polars")
         ):

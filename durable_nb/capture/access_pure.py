@@ -29,7 +29,7 @@ _BUILTINS: Final = frozenset(
 # Functions of pandas and numpy that read their arguments and make something new (or a view).
 _FUNCTIONS: Final = frozenset(
     {
-        "DataFrame", "Series", "Index", "NamedAgg", "Timedelta", "Timestamp", "abs", "all", "allclose", "amax", "amin",
+        "DataFrame", "Series", "Index", "Timedelta", "Timestamp", "abs", "all", "allclose", "amax", "amin",
         "any", "arange", "argmax", "argmin", "argsort", "array", "array_equal", "asarray", "average", "bincount",
         "ceil", "clip", "column_stack", "concat", "concatenate", "corrcoef", "cos", "count_nonzero", "cov", "crosstab",
         "cumprod", "cumsum", "cut", "date_range", "diff", "dot", "exp", "eye", "flatnonzero", "floor", "full",
@@ -75,7 +75,20 @@ _ARRAYS_TAKEN: Final = {
     ),
     "where": 3,
 }  # fmt: skip
-_WRITING_OPTIONS: Final = frozenset({"out", "inplace", "buf", "copy"})
+# No other word is taken for an option: one may say where to write.
+_OPTIONS: Final = frozenset(
+    {
+        "aggfunc", "alpha", "ascending", "as_index", "axis", "bins", "case", "center", "columns", "com", "ddof",
+        "decimals", "density", "dropna", "dtype", "errors", "exclude", "expand", "fill_value", "format", "frac", "freq",
+        "group_keys", "how", "id_vars", "ignore_index", "include", "index", "keep", "keepdims", "key", "keys", "labels",
+        "left_index", "left_on", "level", "levels", "limit", "margins", "method", "min_periods", "n", "na", "name",
+        "names", "normalize", "numeric_only", "observed", "on", "order", "pat", "percentiles", "periods", "q",
+        "random_state", "range", "regex", "replace", "reverse", "right", "right_index", "right_on", "sep", "shape",
+        "skipna", "sort", "span", "start", "step", "stop", "subset", "suffixes", "unit", "utc", "value", "value_name",
+        "value_vars", "values", "var_name", "weights", "window", "end",
+    }
+)  # fmt: skip
+_NAMED: Final = frozenset({"assign", "agg", "aggregate"})  # their options are names of columns
 _STATEMENTS: Final = (ast.Expr, ast.Assign, ast.AnnAssign, ast.Pass, ast.For, ast.If)
 _EXPRESSIONS: Final = (
     ast.Name, ast.Constant, ast.Attribute, ast.Subscript, ast.Call, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare,
@@ -139,9 +152,18 @@ def _is_known(node: ast.Attribute, namespace: Mapping[str, object], bound: set[s
     root = node.value
     if isinstance(root, ast.Name) and root.id not in bound:
         value = namespace.get(root.id)
-        if issubclass(type(value), ModuleType):
-            return _library(value) in _OWNERS and node.attr in _FUNCTIONS | {"nan", "inf", "pi", "newaxis", "NA", "NaT"}
+        if isinstance(value, ModuleType):
+            return _is_theirs(value, node.attr)
     return node.attr in _ATTRIBUTES or _is_column(node.attr, namespace)
+
+
+def _is_theirs(module: ModuleType, word: str) -> bool:
+    """Is a word a function of a library that does not write, and still the library's own, or one of its constants?"""
+    if word in ("nan", "inf", "pi", "newaxis", "NA", "NaT"):
+        return _library(module) in _OWNERS
+    found: Any = vars(module).get(word)
+    owner = getattr(found, "__module__", None) or type(found).__module__
+    return word in _FUNCTIONS and _library(module) in _OWNERS and str(owner).partition(".")[0] in _OWNERS
 
 
 def _is_column(word: str, namespace: Mapping[str, object]) -> bool:
@@ -157,6 +179,13 @@ def _arrays_taken(function: ast.Attribute) -> int:
     return _ARRAYS_TAKEN.get(function.attr, 1) if isinstance(function.value, ast.Name) else 1
 
 
+def _names_looks(call: ast.Call) -> bool:
+    """Are all texts in a call names of methods that look, or of columns that are no methods?"""
+    texts = [n.value for n in ast.walk(call) if isinstance(n, ast.Constant) and type(n.value) is str]
+    pandas = sys.modules.get("pandas")
+    return all(t in _ATTRIBUTES or not hasattr(getattr(pandas, "DataFrame", None), t) for t in texts)
+
+
 def _is_constant(node: ast.AST) -> bool:
     """Is an argument written out in the cell, and so nothing that could be written to?"""
     if isinstance(node, (ast.List, ast.Tuple)):
@@ -165,10 +194,17 @@ def _is_constant(node: ast.AST) -> bool:
 
 
 def _is_harmless(node: ast.Call, namespace: Mapping[str, object], bound: set[str]) -> bool:
-    if any(keyword.arg is None or keyword.arg in _WRITING_OPTIONS for keyword in node.keywords):
+    function = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    if any(k.arg is None or (k.arg not in _OPTIONS and function not in _NAMED) for k in node.keywords):
         return False
-    if isinstance(node.func, ast.Attribute) and not all(map(_is_constant, node.args[_arrays_taken(node.func) :])):
+    if function in ("agg", "aggregate") and not (len(node.args) < 2 and _names_looks(node)):
         return False
+    if isinstance(node.func, ast.Attribute):
+        more = node.args[_arrays_taken(node.func) :]
+        # Of a function of a module one more argument says how; the next might say that it may write.
+        of_module = isinstance(node.func.value, ast.Name) and isinstance(namespace.get(node.func.value.id), ModuleType)
+        if not all(map(_is_constant, more)) or (of_module and len(more) > 1 and not all(map(_is_constant, node.args))):
+            return False
     if isinstance(node.func, ast.Name):
         return node.func.id in _BUILTINS and node.func.id not in bound and node.func.id not in namespace
     return isinstance(node.func, ast.Attribute) and _is_known(node.func, namespace, bound)

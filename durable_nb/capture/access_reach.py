@@ -205,6 +205,8 @@ class Reach:
         elif kind is types.CellType:
             self._cells((value,), depth)
         elif kind is types.BuiltinMethodType:
+            if rules.opens_everything(value):
+                self._use.everything.append(f"{value.__name__} may read any name")
             self._push(value.__self__, depth)
         elif issubclass(kind, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)):
             # What a suspended generator goes on to do is code of the notebook too.

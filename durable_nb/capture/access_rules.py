@@ -6,7 +6,9 @@ an unknown magic may read anything.
 
 from __future__ import annotations
 
+import gc
 import re
+import sys
 from typing import Final
 
 __all__ = [
@@ -35,17 +37,24 @@ __all__ = [
     "UNSEEN_MODULES",
     "history_name",
     "is_process_state",
+    "opens_everything",
     "sets_stream",
 ]
 
 IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 # A call or a bare mention gives access to the whole namespace.
-EVERYTHING_NAMES: Final = frozenset({"eval", "exec", "globals", "get_ipython", "__builtins__", "breakpoint"})
+EVERYTHING_NAMES: Final = frozenset(
+    {
+        "eval", "exec", "globals", "get_ipython", "__builtins__", "breakpoint", "testmod", "testfile", "getmodule",
+        "getmembers", "currentframe", "run_docstring_examples",
+    }
+)  # fmt: skip
 EVERYTHING_ATTRIBUTES: Final = frozenset(
     {
         "__globals__", "f_globals", "f_locals", "f_back", "_getframe", "_current_frames", "currentframe", "user_ns",
-        "user_global_ns", "get_objects", "get_referrers",
+        "user_global_ns", "get_objects", "get_referrers", "get_referents", "getmembers", "getmodule", "testmod",
+        "testfile", "run_docstring_examples", "get_ipython", "run_cell", "run_cell_async", "run_code", "safe_execfile",
     }
 )  # fmt: skip
 
@@ -148,6 +157,17 @@ HARMLESS_LINE_MAGICS: Final = frozenset(
     }
 )  # fmt: skip
 SQL_MAGICS: Final = frozenset({"sql", "sqlcmd", "sqlplot", "duckdb", "durable_sql", "bigquery"})
+
+
+_OPENERS: Final = (
+    eval, exec, globals, locals, vars, __import__, gc.get_objects, gc.get_referrers, gc.get_referents, sys._getframe,
+    sys._current_frames,
+)  # fmt: skip
+
+
+def opens_everything(value: object) -> bool:
+    """Tell whether a built-in function, by whatever name it is called, may give any variable."""
+    return any(value is opener for opener in _OPENERS)
 
 
 def is_process_state(dotted: str) -> bool:

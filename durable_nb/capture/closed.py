@@ -14,7 +14,7 @@ from sys import getrefcount
 from typing import Any
 
 from durable_nb.capture.kinds import COUNTED, is_atomic
-from durable_nb.capture.trails import Trail
+from durable_nb.capture.trails import OURS, Trail
 from durable_nb.capture.transparent import Transparent
 
 # Definitions are counted one by one, modules and the numbers of their types tell nothing.
@@ -115,12 +115,18 @@ def _bases(arrays: Iterable[Any]) -> tuple[dict[int, int], list[Any]] | None:
 
 
 def _weakly_held(trails: Sequence[Trail], kinds: Iterable[type]) -> bool:
-    """Does anybody hold a weak reference to an instance of the notebook's own classes?"""
-    if not any(getattr(cls, "__weakrefoffset__", 0) and cls.__module__ == "__main__" for cls in kinds):
+    """Does anybody hold a weak reference to something that can be changed through it?
+
+    Tables of pandas know each other by weak references; ours tell which arrays share memory.
+    """
+    if not any(getattr(cls, "__weakrefoffset__", 0) for cls in kinds):
         return False
-    return any(
-        weakref.getweakrefcount(obj) and type(obj).__module__ == "__main__"
-        for trail in trails
-        for frontier in trail.frontiers
-        for obj in frontier
-    )
+    held = (group for trail in trails for group in (*trail.frontiers, trail.own, trail.functions))
+    return any(_is_weakly_held(obj) for group in held if any(map(weakref.getweakrefcount, group)) for obj in group)
+
+
+def _is_weakly_held(obj: Any) -> bool:
+    count = weakref.getweakrefcount(obj)
+    if not count or issubclass(type(obj), type) or str(type(obj).__module__).startswith("pandas."):
+        return False
+    return count > sum(type(ref) in OURS for ref in weakref.getweakrefs(obj))

@@ -10,7 +10,6 @@ import builtins
 import gc
 import sys
 import types
-import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -45,7 +44,7 @@ from durable_nb.capture.kinds import (
     is_hashable,
 )
 from durable_nb.capture.reducers import Plugin, Sharing
-from durable_nb.capture.trails import WEAK, Held, Trail
+from durable_nb.capture.trails import WEAK, Held, OurRef, Trail
 
 __all__ = ["Grouping", "partition"]
 
@@ -83,7 +82,7 @@ def partition(
 def _weak(obj: Any) -> Callable[[], Any]:
     """Return a weak reference, of what allows none (a bytearray) a strong one, which lasts until the next look."""
     try:
-        return weakref.ref(obj)
+        return OurRef(obj)
     except TypeError:
         return lambda: obj
 

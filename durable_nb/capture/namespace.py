@@ -213,7 +213,7 @@ class NamespaceCapture:
         self._codec.release()
         ours = [everything.values(), names.values(), rest.values(), selection.names.values()]
         known = held_by([*ours, packed.exporters(), *self._shells_references(everything)])
-        self._settled.note(selection, grouping, packed, look.home, definitions, known)
+        self._settled.note(selection, grouping, packed, look.home, definitions, known, self._namespace)
         broken = [
             Unsaved(name=f"durable_nb.reducers[{library}]", path="", type="plug-in", reason=reason)
             for library, reason in troubles(sys.modules).items()

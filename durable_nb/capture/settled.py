@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
-from durable_nb.capture.access_rules import EVERYTHING_NAMES
+from durable_nb.capture.access_rules import EVERYTHING_NAMES, opens_everything
 from durable_nb.capture.closed import is_closed, mentions_in
 from durable_nb.capture.definitions import Definitions
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.packing import Bad, Packed
 from durable_nb.capture.trails import Trail
 from durable_nb.capture.transparent import Transparent
+from durable_nb.capture.unseen import Unseen, of_notebook
 from durable_nb.model import GroupId, Variable
 
 __all__ = ["Selection", "Settled", "Touched"]
@@ -47,8 +48,9 @@ class Record:
     """What is known of one group since it was looked at.
 
     `deps` are the definitions it refers to by name, with the ids of these; `reach` are names that its functions load
-    or bind; `everything`: they may reach any. `is_open`: somebody else may hold a part of it. `is_called`: it
-    holds a class, and who holds that is not counted. `mentions` counts its references to definitions, by id.
+    or bind; `everything`: they may reach any. `is_open`: somebody else may hold a part of it. `is_called`: it holds a
+    class, and who holds that is not counted. `mentions` counts its references to definitions, by id; `functions` are
+    the ids of the notebook's functions in it.
     """
 
     names: GroupNames
@@ -59,6 +61,7 @@ class Record:
     is_open: bool
     is_called: bool
     mentions: Mapping[int, int]
+    functions: frozenset[int]
     cost_s: float
 
 
@@ -135,6 +138,8 @@ class Settled:
     _dependent: list[Record] = field(default_factory=list)  # with references to definitions
     _facts: dict[types.CodeType, CodeFacts] = field(default_factory=dict)
     _turn: int = 0
+    _unseen: Unseen = field(default_factory=Unseen)
+    _unseen_reach: frozenset[str] | None = frozenset()  # what the notebook's functions that others hold lead to
 
     def clear(self) -> None:
         """Forget everything: the next look is at all names."""
@@ -210,6 +215,9 @@ class Settled:
                 todo.add(name)
         if _ALL_OUT in todo:
             todo |= {n for n in records if n.startswith("Out[")}
+        if self._unseen_reach is None:
+            return None
+        todo |= self._unseen_reach
         for record in self._outsiders:
             # Who holds a class may change it, and call its functions.
             todo.update(record.names)
@@ -252,6 +260,7 @@ class Settled:
         home: Callable[[str], GroupId | None],
         definitions: Definitions,
         known: Mapping[int, int],
+        namespace: dict[str, Any],
     ) -> None:
         """Take note of what a look saw, which put each name into its `home`.
 
@@ -269,13 +278,23 @@ class Settled:
             if before is None:
                 trails = [grouping.trails[n] for n in names if n in grouping.trails]
                 before = self._record(
-                    names, trails, grouping, packed, home, definitions, known, mentioned, selection.read.get(names)
+                    *(names, trails, grouping, packed, home, definitions, known, mentioned),
+                    selection.read.get(names),
+                    namespace,
                 )
             if before is not None:
                 records.update(dict.fromkeys(names, before))
         self._keep(records)
         looked = {n: (id(v), home(n)) for n, v in selection.names.items()}
         self._seen = {**{n: self._seen[n] for record in selection.left_out for n in record.names}, **looked}
+        self._note_unseen(selection, grouping, namespace)
+
+    def _note_unseen(self, selection: Selection, grouping: Grouping, namespace: dict[str, Any]) -> None:
+        """Find out what the notebook's functions that no variable holds lead to."""
+        ids = [record.functions for record in selection.left_out]
+        ids += [of_notebook(trail.functions, namespace) for trail in grouping.trails.values()]
+        if self._unseen.note(namespace, sum(map(len, ids)), ids):
+            self._unseen_reach = self._reach_of(self._unseen.codes())
 
     def _record(
         self,
@@ -288,40 +307,49 @@ class Settled:
         known: Mapping[int, int],
         mentioned: Mapping[int, int],
         before: Record | None,
+        namespace: dict[str, Any],
     ) -> Record | None:
         good = [n for n in names if n not in packed.bad]
         homes = {home(n) for n in good}
         if len(homes) > 1 or None in homes:
             return None  # stored in pieces: it is looked at every time
         values = definitions.names
-        reach, everything = self._reach(trails)
+        reach = self._reach(trails)
         deps = frozenset[str]().union(*(grouping.deps.get(n, ()) for n in names))
         return Record(
             names=names,
             bad={n: packed.bad[n] for n in names if n in packed.bad},
             deps={n: id(values.get(n)) for n in deps},
-            reach=reach,
-            everything=everything or any(trail.everything for trail in trails),
+            reach=reach or frozenset(),
+            everything=reach is None or any(trail.everything for trail in trails),
             is_open=bool(trails) and not is_closed(trails, known, mentioned, self.transparent),
             is_called=any(issubclass(type(f), type) for trail in trails for f in trail.functions),
             mentions=_of_definitions(trails, definitions),
+            functions=frozenset[int]().union(*(of_notebook(trail.functions, namespace) for trail in trails)),
             cost_s=packed.cost_s.get(names, before.cost_s if before is not None else 0.0)
             + _S_PER_OBJECT * sum(len(f) for trail in trails for f in trail.frontiers),
         )
 
-    def _reach(self, trails: Sequence[Trail]) -> tuple[frozenset[str], bool]:
-        reach: set[str] = set()
+    def _reach(self, trails: Sequence[Trail]) -> frozenset[str] | None:
+        """Return the names that the functions of a group lead to, None if that may be any."""
         for trail in trails:
             if any(issubclass(cls, _SUSPENDED) for cls in trail.types):
-                return frozenset(), True  # what it goes on to do is in a frame that nobody looks into
-            for function in trail.functions:
-                if type(function) is not types.FunctionType:
-                    continue
-                facts = self._facts_of(function.__code__)
-                if facts.everything or not EVERYTHING_NAMES.isdisjoint(facts.loads):
-                    return frozenset(), True
-                reach |= facts.loads | facts.writes
-        return frozenset(reach), False
+                return None  # what it goes on to do is in a frame that nobody looks into
+            if types.BuiltinFunctionType in trail.types and any(
+                opens_everything(obj) for frontier in trail.frontiers for obj in frontier
+            ):
+                return None
+        functions = [f for trail in trails for f in trail.functions if type(f) is types.FunctionType]
+        return self._reach_of([f.__code__ for f in functions])
+
+    def _reach_of(self, codes: Iterable[types.CodeType]) -> frozenset[str] | None:
+        reach: set[str] = set()
+        for code in codes:
+            facts = self._facts_of(code)
+            if facts.everything or not EVERYTHING_NAMES.isdisjoint(facts.loads):
+                return None
+            reach |= facts.loads | facts.writes
+        return frozenset(reach)
 
     def _facts_of(self, code: types.CodeType) -> CodeFacts:
         known = self._facts.get(code)

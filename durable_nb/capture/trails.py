@@ -9,7 +9,7 @@ import weakref
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["WEAK", "Held", "Trail"]
+__all__ = ["OURS", "WEAK", "Held", "OurRef", "Trail"]
 
 # The walk follows what these lead to, and yet they do not keep it alive.
 WEAK: tuple[type, ...] = (
@@ -20,6 +20,13 @@ WEAK: tuple[type, ...] = (
     weakref.WeakKeyDictionary,
     weakref.WeakSet,
 )
+
+
+class OurRef(weakref.ref[Any]):
+    """A weak reference of our own, told apart from the one that all others share."""
+
+
+OURS: tuple[type, ...] = (OurRef,)
 
 
 class Held(list[Any]):

@@ -36,7 +36,7 @@ _LIBRARIES = (
     "numpy",
     "pandas",
     "pyarrow.lib",
-    "sklearn",
+    "sklearn.tree._tree",
     "scipy.sparse",
     "datetime",
     "decimal",

@@ -136,6 +136,51 @@ HIDDEN = {
         "import hidden\nclass A: pass\nhidden.held.append(A)",
         "setattr(hidden.held[0], 'more', 1)",
     ],
+    "a function that only a library holds": [
+        "import hidden\nxs = [1]\nhidden.calls.append(lambda: xs.append(2))",
+        "hidden.call()",
+    ],
+    "a function whose name is gone": [
+        "import hidden\nxs = [1]\ndef f(): xs.append(2)\nhidden.calls.append(f)\ndel f", "hidden.call()"],
+    "a function in place of another": [
+        "import hidden\nxs, ys = [1], [1]\nhidden.calls.append(lambda: xs.append(2))",
+        "hidden.calls[0] = lambda: ys.append(2)",
+        "hidden.call()",
+    ],
+    "a function of a function that only a library holds": [
+        "import hidden\nxs = [1]\ndef f(): xs.append(2)\nhidden.calls.append(lambda: f())", "hidden.call()"],
+    "a method of a class that is gone": [
+        "import hidden\nxs = [1]\nclass A:\n    def m(self): xs.append(2)\nhidden.calls.append(A().m)\ndel A",
+        "hidden.call()",
+    ],
+    "a generator that only a library holds": [
+        "import hidden\nxs = [1]\nhidden.calls.append((xs.append(i) for i in range(9)).__next__)", "hidden.call()"],
+    "what is done at the end of an object": [
+        "import hidden, weakref\nxs = [1]\nclass K: pass\nk = K()\nweakref.finalize(k, lambda: xs.append(2))",
+        "del k",
+    ],
+    "a weak reference to a function": [
+        "import hidden, weakref\nxs = [1]\ndef f(): xs.append(2)\nhidden.held.append(weakref.ref(f))",
+        "hidden.held[0]()()",
+    ],
+    "a weak reference to a set": [
+        "import hidden, weakref\nxs = {1}\nhidden.held.append(weakref.ref(xs))", "hidden.held[0]().add(2)"],
+    "a weak reference to an array": [
+        "import hidden, weakref, numpy as np\na = np.zeros(3)\nhidden.held.append(weakref.ref(a))",
+        "hidden.held[0]()[0] = 1",
+    ],
+    "eval by another name": ["xs = [1]\ng = eval\nword = 'x' + 's.append(2)'", "g(word)"],
+    "exec in a partial": [
+        "import functools\nxs = [1]\ng = [functools.partial(exec)]\nword = 'x' + 's.append(2)'",
+        "g[0](word, globals())",
+    ],
+    "globals of builtins": ["import builtins\nxs = [1]\nword = 'x' + 's'", "builtins.globals()[word].append(2)"],
+    "what the collector knows": [
+        "from gc import get_referents\nxs = [1]\ndef f(): pass",
+        "get_referents(f.__code__, f)\nxs.append(2)",
+    ],
+    "the memory of a tree": [
+        "import numpy as np\nfrom sklearn.neighbors import KDTree\nX = np.eye(3)\nt = KDTree(X)", "X[0, 0] = 9"],
     "a weak reference": [
         "import hidden, weakref\nclass A: pass\na = A()\na.x = [1]\nhidden.held.append(weakref.ref(a))",
         "hidden.held[0]().x.append(2)",

@@ -27,6 +27,7 @@ LOOKS = [
     "for name, part in df.groupby('k'):\n    print(name, len(part))", "df.s.str.upper().value_counts()",
     "arr.mean()", "np.mean(arr[1:])", "print(df.shape, arr.dtype)", "pd.concat([df, df])", "y = arr[2:]",
     "f'{df.v.max():.1f}'", "[c for c in df.columns]", "df.merge(df, on='k')", "df.assign(w=df.v * 2)",
+    "df.groupby('k').agg(total=('v', 'sum'))", "df.agg({'v': ['mean', 'std']})", "df.rename(columns={'v': 'w'})",
     "np.where(arr > 2, arr, 0)", "arr.clip(0, 1)", "np.maximum(arr, arr)", "df.sort_values('v', ascending=False)",
     "df.pivot_table('v', 'k', 's')",
 ]  # fmt: skip
@@ -39,6 +40,10 @@ WRITES = [
     "df.index.name = 'i'", "df.columns = ['a', 'b', 'c']", "(lambda: arr.fill(1))()", "with open('x') as h: pass",
     "import os\ndf.head()", "df.eval('w = v', inplace=True)", "def g(): pass\ndf.head()", "getattr(arr, 'fill')(1)",
     "df.head", "print = f\nprint(arr)", "arr.view().fill(1)", "df.update(df)",
+    "np.median(arr, overwrite_input=True)", "np.percentile(arr, 30, None, None, True)",
+    "np.concatenate((arr,), 0, arr)",
+    "df.agg('pop', 0, 'v')", "df.agg('pop')", "df.agg({'v': 'pop'})", "np.sqrt = f\nnp.sqrt(arr)",
+    "np.mean(arr, None, None, arr)", "pd.NamedAgg('v', 'pop')",
     "np.sin(arr, arr)", "arr.clip(0, 1, arr)", "np.maximum(arr, arr, arr)", "arr.round(1, arr)", "arr.max(0, arr)",
     "y = arr[1:]\nnp.sqrt(4.0, y)",
 ]  # fmt: skip
