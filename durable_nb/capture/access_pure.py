@@ -111,7 +111,7 @@ def only_reads(tree: ast.Module, namespace: Mapping[str, object]) -> frozenset[s
             read.add(node.id)
         elif not _looks(node, namespace, bound):
             return frozenset()
-    return frozenset(n for n in read if n in namespace and not isinstance(namespace[n], ModuleType))
+    return frozenset(n for n in read if n in namespace and _as_module(namespace[n]) is None)
 
 
 def _looks(node: ast.AST, namespace: Mapping[str, object], bound: set[str]) -> bool:
@@ -123,9 +123,15 @@ def _looks(node: ast.AST, namespace: Mapping[str, object], bound: set[str]) -> b
     return not isinstance(node, ast.Call) or _is_harmless(node, namespace, bound)
 
 
+def _as_module(value: object) -> ModuleType | None:
+    # Not `isinstance`, which asks the object for its class.
+    module: Any = value if issubclass(type(value), ModuleType) else None
+    return module  # type: ignore[no-any-return]
+
+
 def _library(value: object) -> str:
-    if isinstance(value, ModuleType):
-        return str(value.__name__).partition(".")[0]
+    if (module := _as_module(value)) is not None:
+        return str(module.__name__).partition(".")[0]
     return str(type(value).__module__).partition(".")[0]
 
 
@@ -136,7 +142,9 @@ def _is_scalar(value: object) -> bool:
 
 def _is_readable(name: str, namespace: Mapping[str, object]) -> bool:
     if name not in namespace:
-        return name in _BUILTINS
+        found = vars(builtins).get(name)
+        owner = getattr(found, "__module__", None) or type(found).__module__
+        return name in _BUILTINS and str(owner).partition(".")[0] in ("builtins", "IPython", "_io")
     value = namespace[name]
     if _is_scalar(value):
         return True
@@ -152,8 +160,8 @@ def _is_known(node: ast.Attribute, namespace: Mapping[str, object], bound: set[s
     root = node.value
     if isinstance(root, ast.Name) and root.id not in bound:
         value = namespace.get(root.id)
-        if isinstance(value, ModuleType):
-            return _is_theirs(value, node.attr)
+        if (module := _as_module(value)) is not None:
+            return _is_theirs(module, node.attr)
     return node.attr in _ATTRIBUTES or _is_column(node.attr, namespace)
 
 
@@ -202,7 +210,7 @@ def _is_harmless(node: ast.Call, namespace: Mapping[str, object], bound: set[str
     if isinstance(node.func, ast.Attribute):
         more = node.args[_arrays_taken(node.func) :]
         # Of a function of a module one more argument says how; the next might say that it may write.
-        of_module = isinstance(node.func.value, ast.Name) and isinstance(namespace.get(node.func.value.id), ModuleType)
+        of_module = isinstance(node.func.value, ast.Name) and _as_module(namespace.get(node.func.value.id)) is not None
         if not all(map(_is_constant, more)) or (of_module and len(more) > 1 and not all(map(_is_constant, node.args))):
             return False
     if isinstance(node.func, ast.Name):

@@ -194,6 +194,8 @@ class Reach:
             self._push_all((value.__func__, value.__self__), depth)
         elif is_main(value):
             self._use.everything.append(MAIN_REASON)
+        elif value is builtins:
+            self._use.everything.append("builtins may give any name")
         elif issubclass(kind, types.ModuleType):
             self._module(value.__name__)
         elif issubclass(kind, functools.partial):

@@ -53,6 +53,9 @@ def is_closed(
     kinds = set().union(*(trail.types for trail in trails))
     if not all(transparent[cls] for cls in kinds if not issubclass(cls, _JUDGED_APART)):
         return False
+    libraries = {str(cls.__module__).partition(".")[0] for cls in kinds}
+    if "pyarrow" in libraries and "pandas" not in libraries:
+        return False  # it may lie on the memory of an array that somebody else holds; that of a table's text is its own
     bases = _bases(obj for trail in trails for obj in trail.own)
     if bases is None:
         return False

@@ -179,6 +179,14 @@ HIDDEN = {
         "from gc import get_referents\nxs = [1]\ndef f(): pass",
         "get_referents(f.__code__, f)\nxs.append(2)",
     ],
+    "builtins by a word made at run time": [
+        "import builtins\nxs = [1]",
+        "getattr(builtins, 'ev' + 'al')('x' + 's.append(2)')",
+    ],
+    "the memory of an Arrow array": [
+        "import hidden, numpy as np, pyarrow as pa\na = np.arange(3)\nt = pa.array(a)\nhidden.held.append(a)\ndel a",
+        "hidden.fill()",
+    ],
     "the memory of a tree": [
         "import numpy as np\nfrom sklearn.neighbors import KDTree\nX = np.eye(3)\nt = KDTree(X)", "X[0, 0] = 9"],
     "a weak reference": [

@@ -44,6 +44,7 @@ WRITES = [
     "np.concatenate((arr,), 0, arr)",
     "df.agg('pop', 0, 'v')", "df.agg('pop')", "df.agg({'v': 'pop'})", "np.sqrt = f\nnp.sqrt(arr)",
     "np.mean(arr, None, None, arr)", "pd.NamedAgg('v', 'pop')",
+    "import builtins\nbuiltins.abs = f\nabs(arr)",
     "np.sin(arr, arr)", "arr.clip(0, 1, arr)", "np.maximum(arr, arr, arr)", "arr.round(1, arr)", "arr.max(0, arr)",
     "y = arr[1:]\nnp.sqrt(4.0, y)",
 ]  # fmt: skip
