@@ -12,6 +12,7 @@ import ast
 import inspect
 import re
 import sys
+import textwrap
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -25,11 +26,8 @@ __all__ = ["Accessors", "Patches", "Registrations"]
 
 _ABSENT: Any = type("_Absent", (), {"__slots__": ()})()
 _PLAIN = (bool, int, float, str, type(None))
-# Other components know these; a class of options is set through its instances.
-_ELSEWHERE = frozenset(
-    {"sys", "os", "builtins", "warnings", "threading", "logging", "torch.backends", "matplotlib", "pandas",
-     "pandas.options"}
-)  # fmt: skip
+# Other components know what these modules have by themselves; what a cell adds to them, they do not.
+_ELSEWHERE = frozenset({"sys", "os", "warnings", "threading", "logging", "matplotlib"})
 _DUNDER = re.compile(r"__\w+__")
 
 
@@ -41,6 +39,7 @@ class _Place:
     attribute: str
     before: Any = _ABSENT
     known: bool = False  # whether `before` was looked at before the cell ran
+    defined: Any = _ABSENT  # whether the source of the owner binds it, once that was looked up
 
 
 def _targets(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, str]]:
@@ -52,6 +51,21 @@ def _targets(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, str]]:
             named = node.args[1]
             if node.func.id in ("setattr", "delattr") and isinstance(named, ast.Constant) and type(named.value) is str:
                 yield node.args[0], named.value
+
+
+def _imported(nodes: Iterable[ast.AST]) -> dict[str, Any]:
+    """Return what the imports of a cell are going to bind, as far as it is loaded already."""
+    found: dict[str, Any] = {}
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.name if alias.asname else alias.name.partition(".")[0]
+                if name in sys.modules:
+                    found[alias.asname or name] = sys.modules[name]
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module in sys.modules:
+            inside = vars(sys.modules[node.module])
+            found.update({alias.asname or alias.name: inside[alias.name] for alias in node.names if alias.name in inside})
+    return found
 
 
 def _resolve(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
@@ -83,7 +97,7 @@ def _foreign(owner: Any) -> bool:
     else:
         return False
     inside = sys.modules.get(name)
-    if name in _ELSEWHERE or name == "__main__" or inside is None or is_local_module(name):
+    if name in ("builtins", "__main__") or inside is None or is_local_module(name):
         return False
     return not name.startswith("torch.backends") and (isinstance(owner, type) or inside is owner)
 
@@ -100,8 +114,12 @@ class Patches(HeldTracker):
 
     def note(self, nodes: Iterable[ast.AST], *, ran: bool) -> None:
         """Learn from a cell which attributes it sets, and what they are now unless it has run already."""
-        for node, attribute in _targets(nodes):
-            owner = _resolve(node, self.held.namespace)
+        nodes = list(nodes)
+        targets = list(_targets(nodes))
+        # What the cell itself imports, and another has imported before, can be looked at now.
+        known = {**self.held.namespace, **_imported(nodes)} if targets else {}
+        for node, attribute in targets:
+            owner = _resolve(node, known)
             if owner is _ABSENT:
                 self._pending.append((node, attribute))
             else:
@@ -127,10 +145,12 @@ class Patches(HeldTracker):
         now = vars(place.owner).get(place.attribute, _ABSENT)
         if isinstance(now, types.ModuleType):
             return False
+        if isinstance(place.owner, types.ModuleType) and place.owner.__name__ in _ELSEWHERE and not _added(place):
+            return False
         if place.known:
             return now is not place.before and not (type(now) in _PLAIN and now == place.before)
         # The module was imported by the same cell: what is its own is as its file says.
-        return now is _ABSENT or not _at_home(now, place.owner)
+        return _defined(place) if now is _ABSENT else not _at_home(now, place.owner)
 
     def describe(self, value: _Place) -> Json:
         now = vars(value.owner).get(value.attribute, _ABSENT)
@@ -193,12 +213,53 @@ def _added(place: _Place) -> bool:
     """Tell whether the attribute was not there before the cell."""
     if place.known:
         return place.before is _ABSENT
-    # Not seen before: does the source of the module or class define it?
+    return _defined(place) is False
+
+
+def _defined(place: _Place) -> bool | None:
+    """Tell whether the source of the module or class binds the attribute; None if there is no source to read."""
+    if place.defined is _ABSENT:
+        try:
+            source = inspect.getsource(place.owner)
+        except (OSError, TypeError):
+            source = _source_around(place.owner)
+        place.defined = _binds(source, place.attribute) if source else None
+    return place.defined
+
+
+def _binds(source: str, name: str) -> bool:
+    """Tell whether code binds a name or sets an attribute of that name; code that cannot be read may."""
     try:
-        source = inspect.getsource(place.owner)
-    except (OSError, TypeError):
-        return False
-    return re.search(rf"\b{re.escape(place.attribute)}\b\s*(=|:|\(|,|$)", source, re.MULTILINE) is None
+        tree = ast.parse(textwrap.dedent(source))
+    except SyntaxError:
+        return True
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            bound = node.name
+        elif isinstance(node, ast.Name):
+            bound = node.id
+        elif isinstance(node, ast.Attribute):
+            bound = node.attr
+        elif isinstance(node, ast.alias):
+            bound = node.asname or node.name.partition(".")[0]
+        elif isinstance(node, ast.Constant) and type(node.value) is str:
+            bound = node.value  # setattr(owner, "name", …)
+        else:
+            continue
+        if bound == name or bound == "*":
+            return True
+    return False
+
+
+def _source_around(owner: Any) -> str:
+    """Return the source of the module that a class was written in when the class names another as its own."""
+    for value in vars(owner).values():
+        if isinstance(value, types.FunctionType) and value.__qualname__.startswith(f"{owner.__qualname__}."):
+            try:
+                return inspect.getsource(sys.modules[value.__module__])
+            except (OSError, TypeError, KeyError):
+                continue
+    return ""
 
 
 def _at_home(value: Any, owner: Any) -> bool:

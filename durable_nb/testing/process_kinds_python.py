@@ -284,6 +284,23 @@ PYTHON: tuple[Kind, ...] = (
     ),
     Kind(
         group=_C,
+        what="the same for modules whose own state is listed above",
+        promise=RESTORED,
+        makes="import logging, sys\nlogging.TRACE = 5\ndef trace(self, text):\n    self.log(logging.TRACE, text)\n"
+        "logging.Logger.trace = trace\nsys.my_state = {'a': 1}\nif False:\n    logging.NEVER = 1",
+        holds="logging.TRACE == 5 and logging.Logger.trace is trace and sys.my_state == {'a': 1}",
+    ),
+    Kind(
+        group=_C,
+        what="methods that a cell adds to the classes of pandas",
+        promise=RESTORED,
+        makes="import pandas as pd\nfrom pandas import Series\npd.DataFrame.twice = lambda self: self * 2\n"
+        "def thrice(self):\n    return self * 3\nSeries.thrice = thrice\npd.our_version = 3",
+        holds="pd.DataFrame({'a': [1]}).twice().a[0] == 2 and Series.thrice is thrice and pd.our_version == 3",
+        needs=("pandas",),
+    ),
+    Kind(
+        group=_C,
         what="plain values that a cell sets in a module or class of a library",
         promise=RESTORED,
         makes="import textwrap, tempfile\ntextwrap.TextWrapper.fix_sentence_endings_re = 'x'\n"
