@@ -94,7 +94,7 @@ class LazyNames:
         self._sources: dict[str, Source] = {}
         # Groups that came on the proof of a fingerprint: their digests are to be checked when there is time.
         self.unchecked: list[Group] = []
-        self.failed: Callable[[Sequence[Unsaved]], None] = lambda unsaved: None
+        self.failed: Callable[[Sequence[Unsaved], Mapping[str, str]], None] = lambda unsaved, stored: None
         self.set_out: Callable[[int, object], None] = lambda n, value: None
         self.outs: Callable[[], Collection[int]] = tuple
         self._at_work: set[GroupId] = set()
@@ -250,6 +250,7 @@ class LazyNames:
         lost = [entry for entry in staged.unsaved if self._sources.get(entry.name) is source]
         if source.beside is not None:
             source.beside.update({n: v for n, v in staged.values.items() if n not in self.names})
+        stored = {entry.name: self.names[entry.name].version for entry in lost if entry.name in self.names}
         with self.publishing:
             self._arrived.append(seen)
             self._namespace.update({n: v for n, v in values.items() if not _OUT.fullmatch(n)})
@@ -262,7 +263,7 @@ class LazyNames:
         for action in staged.afterwards:
             connect(action)
         if lost:
-            self.failed(lost)
+            self.failed(lost, stored)
         needed = self._needed(source)
         source.kept = {n: v for n, v in source.kept.items() if n in needed}
 

@@ -15,7 +15,7 @@ from durable_nb.engine.processes import digests
 from durable_nb.engine.saving import know_everything
 from durable_nb.errors import DurableError, UsageError
 from durable_nb.history import Record
-from durable_nb.model import Manifest
+from durable_nb.model import Group, Manifest
 from durable_nb.reuse import candidates, mismatches
 
 if TYPE_CHECKING:
@@ -52,9 +52,11 @@ def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> De
     reasons: list[str] = []
     for record in found[:MAX_CANDIDATES]:
         try:
-            why = mismatches(
-                record, facts, unknown_inputs=engine.settings.unknown_inputs, first_only=not explain
-            ) or _aliases(engine, record, facts)
+            why = (
+                _unloadable(engine, record)
+                or mismatches(record, facts, unknown_inputs=engine.settings.unknown_inputs, first_only=not explain)
+                or _aliases(engine, record, facts)
+            )
         except UsageError:
             raise
         except DurableError as error:
@@ -63,6 +65,28 @@ def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> De
             return Decision(skip=True, record=record, reasons=(f"finished in {record.checkpoint_id}, nothing changed",))
         reasons = reasons or why
     return Decision(skip=False, record=found[0], reasons=tuple(reasons))
+
+
+def _unloadable(engine: Engine, record: Record) -> list[str]:
+    """Return why skipping would leave a person without what the cell makes: what is stored of it did not load."""
+    if not engine.unloadable:
+        return []
+    after = engine.workflow.manifest(record.checkpoint_id)
+    for name in (n for n in record.changed if n in after.names):
+        if (name, after.names[name].version) in engine.unloadable or not (
+            _there(engine, name, after) or _whole(engine, after.groups[after.names[name].group_id])
+        ):
+            return [f"what is stored of `{name}`, which it makes, cannot be loaded"]
+    return []
+
+
+def _whole(engine: Engine, group: Group) -> bool:
+    """Tell whether a group can be read; asked only after something could not, when other groups may have its chunks."""
+    try:
+        engine.workflow.check_group(group)
+    except DurableError:
+        return False
+    return True
 
 
 def _no_candidate(engine: Engine, request: CellRequest, hashed: str) -> str:

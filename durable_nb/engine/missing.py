@@ -232,7 +232,8 @@ def error_note(engine: Engine, name: str) -> str:
     ancestors = lineage(engine.workflow, engine.head.checkpoint_id if engine.head else None)
     maker = maker_of(engine.state, entry, ancestors)
     where = f"at {name}{entry.path}, " if entry.path else ""
-    said = f"durable_nb: `{name}` could not be saved and is not back: {where}{entry.reason.rstrip('.')}."
+    lost = "was saved, cannot be loaded" if any(n == name for n, _ in engine.unloadable) else "could not be saved"
+    said = f"durable_nb: `{name}` {lost} and is not back: {where}{entry.reason.rstrip('.')}."
     if isinstance(maker, str):
         return f"{said} Run the cell that makes it."
     return f"{said} `%durable recompute {name}` runs the cell {maker.label}, which makes it, again as of then."

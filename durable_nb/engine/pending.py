@@ -342,8 +342,12 @@ def text(engine: Engine) -> str:
     return f"{len(names)} loaded when needed ({size})" if names else ""
 
 
-def failed(engine: Engine, lost: Sequence[Unsaved]) -> None:
-    """Take note of names that did not load when they were needed: from now on they are not back, like any such name."""
+def failed(engine: Engine, lost: Sequence[Unsaved], stored: Mapping[str, str]) -> None:
+    """Take note of names that did not load when they were needed: from now on they are not back, like any such name.
+
+    `stored` are their versions.
+    """
+    engine.unloadable.update(stored.items())
     engine.missing = (*engine.missing, *lost)
     engine.absent.update((entry.name, entry) for entry in lost)
     for entry in lost:

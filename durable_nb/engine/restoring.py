@@ -71,7 +71,7 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
             needs = {dep for n in later for dep in manifest.groups[manifest.names[n].group_id].deps}
             at_once = [n for n in wanted if n not in later]
             part = engine.capture.stage(manifest, engine.workflow.read_group, at_once, needs)
-            _refuse_incomplete(part, at_once)
+            _refuse_incomplete(engine, manifest, part, at_once)
             live = engine.shell.namespace
             kept = {n: part.values[n] if n in part.values else live[n] for n in needs & {*part.values, *part.reused}}
             theirs = {n for n in manifest.names if n in wanted or _is_its_place(engine, n, manifest)}
@@ -153,8 +153,14 @@ def _made_of(engine: Engine, manifest: Manifest, wanted: Sequence[str]) -> list[
             more.extend(n for n in group.names if n not in engine.replay.names)
 
 
-def _refuse_incomplete(staged: Staged, wanted: Sequence[str]) -> None:
+def _note_unloadable(engine: Engine, manifest: Manifest, staged: Staged) -> None:
+    lost = {u.name for u in staged.unsaved}
+    engine.unloadable.update((n, manifest.names[n].version) for n in lost if n in manifest.names)
+
+
+def _refuse_incomplete(engine: Engine, manifest: Manifest, staged: Staged, wanted: Sequence[str]) -> None:
     lost = [u for u in staged.unsaved if u.name in wanted]
+    _note_unloadable(engine, manifest, staged)
     if lost:
         raise RestoreError(
             f"`{lost[0].name}` as the skipped cells left it cannot be loaded ({lost[0].reason}); nothing changed.",
@@ -231,6 +237,7 @@ def restore_checkpoint(
         staged = engine.capture.stage(
             manifest, engine.workflow.read_group, [n for n in manifest.names if n not in later]
         )
+        _note_unloadable(engine, manifest, staged)
         _apply(engine, staged, delete_others=not keep_live)
         engine.shell.namespace.update(mine)
     engine.capture.lazy.keep(source, staged.values)
@@ -286,7 +293,7 @@ def restore_names(engine: Engine, checkpoint_id: CheckpointId, names: Sequence[s
         settle(engine)
         engine.commit_outside(None)
     staged = engine.capture.stage(manifest, engine.workflow.read_group, names)
-    _refuse_incomplete(staged, names)
+    _refuse_incomplete(engine, manifest, staged, names)
     _apply(engine, staged)
     found = {n: (manifest, manifest.names[n]) for n in staged.values if n in manifest.names}
     if engine.writable:

@@ -97,6 +97,7 @@ class Engine:
     reached: Touched | None = None  # what may have been reached since the last look; None: anything
     missed: tuple[str, ...] = ()  # what the last look found changed although nothing that ran leads to it
     absent: dict[str, Unsaved] = field(default_factory=dict)  # variables that are not back, until their names are bound
+    unloadable: set[tuple[str, str]] = field(default_factory=set)  # name and version of what is stored and did not load
 
     # ---- running -------------------------------------------------------------------------------------------------
 

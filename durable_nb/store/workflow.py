@@ -286,8 +286,8 @@ class Workflow(Saving):
         return data, self._read(group.buffers, self.allocate)
 
     def check_group(self, group: Group) -> None:
-        """Verify the buffers of a group by the digests of their chunks; Integrity where one differs. For any thread."""
-        for ref in group.buffers:
+        """Verify what a group is stored as by the digests of its chunks; Integrity where one differs. For any thread."""
+        for ref in (group.pickle, *group.buffers):
             for at in range(0, len(ref.chunks), CHECKED_CHUNKS):
                 start = at * ref.chunk_bytes
                 size_bytes = min(CHECKED_CHUNKS * ref.chunk_bytes, ref.size_bytes - start)

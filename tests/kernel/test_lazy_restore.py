@@ -143,6 +143,25 @@ def test_what_cannot_be_loaded_fails_by_name(tmp_path: Path) -> None:
         assert [u["name"] for u in lives.verb("status")["unsaved"]] == ["big"]
 
 
+@pytest.mark.parametrize("shown", ["", "big[:3]"], ids=["as the cell left it", "stored again with a view of it"])
+def test_the_cell_that_makes_what_is_damaged_runs(tmp_path: Path, shown: str) -> None:
+    """Once a value could not be loaded, the cell that makes it is not skipped: what it made would not come either."""
+    cell = "import numpy as np\nbig = np.arange(12_000_000.0) ** 0.5"
+    with Lives(tmp_path) as lives:
+        lives.run(cell, shown or "pass")
+        lives.run("%durable checkpoints")
+        pack = max((tmp_path / ".durable" / "packs").iterdir(), key=lambda p: p.stat().st_size)
+        with pack.open("r+b") as file:
+            file.seek(pack.stat().st_size // 2)
+            file.write(b"\0" * 64)
+        lives.kill()
+        reply = lives.kernel.run("big[0]")
+        assert ("NameError", True) == (reply.ename, "cannot be loaded" in said(reply) + str(reply))
+        assert "cannot be loaded" in str(lives.run("%durable why 3"))
+        assert [False] == lives.run_all([cell])
+        assert lives.run("print(len(big))").text() == "12000000\n"
+
+
 def test_tab_and_shift_tab_know_what_is_pending(lives: Lives) -> None:
     """The name is offered without being loaded; what is in it, and what it is, by loading it."""
     client = lives.kernel._client
