@@ -187,8 +187,19 @@ class State:
         if event.event_type in COMMITS:
             self._commit(event)
 
+    def begin_run(self, event: Event, reason: str) -> Run:
+        """Take note of a run whose first event this is."""
+        self.current_run = event.run_id
+        run = Run(run_id=event.run_id, started=event.timestamp, reason=reason, last_event=event.timestamp)
+        self.runs[event.run_id] = run
+        return run
+
+    def run_of(self, event: Event) -> Run:
+        """Return the run of an event; the line that told of its beginning can be damaged, and the run is there."""
+        return self.runs.get(event.run_id) or self.begin_run(event, "")
+
     def _commit(self, event: Event) -> None:
-        run = self.runs[event.run_id]
+        run = self.run_of(event)
         run.head = event.payload["checkpoint"]["id"]
         run.passing = run.passing or event.payload.get("reason") == "replay"
         run.passed.clear()
@@ -218,13 +229,7 @@ def fold(events: Iterable[Event]) -> State:
 
 
 def _run_started(state: State, event: Event) -> None:
-    state.runs[event.run_id] = Run(
-        run_id=event.run_id,
-        started=event.timestamp,
-        reason=event.payload.get("reason", ""),
-        last_event=event.timestamp,
-    )
-    state.current_run = event.run_id
+    state.begin_run(event, event.payload.get("reason", ""))
 
 
 def _kernel_attached(state: State, event: Event) -> None:
@@ -335,7 +340,7 @@ def _record(state: State, event: Event, attempt: Attempt) -> None:
         files_written=tuple(payload["files_written"]) if "files_written" in payload else None,
         files_left=tuple(payload.get("files_left", ())),
     )
-    run = state.runs[event.run_id]
+    run = state.run_of(event)
     run.records.append(record)
     run.files_read.update(mark["path"] for mark in record.inputs.files)
     run.by_code.setdefault(record.code_hash, []).append(record)

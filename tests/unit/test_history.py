@@ -120,6 +120,14 @@ def test_an_attempt_without_an_end_stays_open() -> None:
     assert [(a.status, a.error) for a in state.attempts] == [("lost", "killed")]
 
 
+def test_a_run_whose_beginning_is_lost_is_there() -> None:
+    """The line that told of it can be damaged: what comes after it is folded all the same."""
+    commit = event(2, "CheckpointCompleted", {"checkpoint": {"id": "c1"}})
+    state = fold([event(1, "KernelAttached", {"pid": 7}), commit])
+    assert state.run is not None
+    assert ("r1", "c1") == (state.run.run_id, state.run.head)
+
+
 def test_the_head_is_the_last_commit_or_restore() -> None:
     """A commit moves the head, and so does a restore of an earlier checkpoint."""
     state = base(started(3), completed(4, 3), started(5, "b"), completed(6, 5, "b", "c2"))
