@@ -186,7 +186,9 @@ def restored_lines(engine: Engine, restored: Restored, story: str) -> list[str]:
     info = engine.state.checkpoints.get(restored.checkpoint_id)
     when = f", saved {clock_text(info.timestamp)}" if info else ""
     run = engine.state.run
-    cells = len({r.activity_id for r in run.records}) if run else 0
+    # Those that had finished by then: the checkpoint need not be the newest.
+    known = [r for r in run.records if info is None or r.seq <= info.seq] if run else []
+    cells = len({r.activity_id for r in known})
     names = sum(1 for n in restored.names if not n.startswith(("Out[", "sys.")))
     head = f"{story}; " if story else ""
     later = f", {words}," if (words := pending.text(engine)) else ""

@@ -180,4 +180,5 @@ def test_an_earlier_checkpoint_in_a_kernel_that_lives(tmp_path: Path) -> None:
         lives.run(CELLS[0], "big = rng.random(12_000_000)\nbig[0] = 1.0", "big[0] = 2.0\nn = 3")
         back = lives.run("%durable restore c2")
         assert "loaded when needed" in str(back)
+        assert "of 2 finished cells" in str(back)
         assert lives.run("print(float(big[0]), 'n' in dir())").text() == "1.0 False\n"
