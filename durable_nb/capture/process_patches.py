@@ -64,7 +64,7 @@ def _imported(nodes: Iterable[ast.AST]) -> dict[str, Any]:
                     found[alias.asname or name] = sys.modules[name]
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module in sys.modules:
             inside = vars(sys.modules[node.module])
-            found.update({alias.asname or alias.name: inside[alias.name] for alias in node.names if alias.name in inside})
+            found.update({a.asname or a.name: inside[a.name] for a in node.names if a.name in inside})
     return found
 
 

@@ -14,10 +14,11 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from durable_nb.capture.access import analyse
 from durable_nb.engine import missing, pending, processes
 from durable_nb.engine.definitions_kept import definitions_to_keep
 from durable_nb.engine.effects import Started
-from durable_nb.engine.inputs import STREAMS
+from durable_nb.engine.inputs import ALL_OUT, STREAMS
 from durable_nb.engine.missing import UNPROVABLE, Maker, Remade
 from durable_nb.engine.payloads import commit_payload
 from durable_nb.engine.restoring import put_back
@@ -154,7 +155,9 @@ class Session:
                 if name.isidentifier():
                     then.lent[name] = engine.shell.namespace[name]
             elif not name.isidentifier():
-                raise Refused(f"it reads {name}, which is another result now")
+                if _reads(maker.attempt.source, name, engine):
+                    raise Refused(f"it reads {name}, which is another result now; run the cell yourself")
+                # It changed along with a variable that the cell bound anew: the two had been one object.
             else:
                 load.append(name)
         if load:
@@ -397,6 +400,13 @@ class Session:
             delta,
             {},
         )
+
+
+def _reads(source: str, name: str, engine: Engine) -> bool:
+    """Tell whether the code of a cell can be seen to read a result in `Out`, or cannot be seen through."""
+    transformed = engine.shell.transform(source)
+    access = analyse(ast.parse(transformed), transformed, engine.shell.namespace)
+    return access.everything or not access.reads.isdisjoint({name, ALL_OUT})
 
 
 def _names_in(source: str, engine: Engine) -> set[str]:

@@ -286,7 +286,7 @@ class Workflow(Saving):
         return data, self._read(group.buffers, self.allocate)
 
     def check_group(self, group: Group) -> None:
-        """Verify what a group is stored as by the digests of its chunks; Integrity where one differs. For any thread."""
+        """Verify by their digests the chunks that a group is made of; Integrity where one differs. For any thread."""
         for ref in (group.pickle, *group.buffers):
             for at in range(0, len(ref.chunks), CHECKED_CHUNKS):
                 start = at * ref.chunk_bytes

@@ -28,6 +28,14 @@ def told(reply: Reply) -> str:
     return re.sub(r"\x1b\[[0-9;]*m", "", "\n".join([*reply.traceback, reply.evalue, reply.text("stderr")]))
 
 
+def test_a_result_that_was_the_value_before_does_not_stand_in_the_way(lives: Lives) -> None:
+    """A generator was shown, used up and made anew: the result shown is no input of the cell that makes it."""
+    cell = f"%%durable stream {MARK}\nnumbers = (n * n for n in range(3))"
+    lives.run("%durable off", cell, "numbers", "list(numbers)", cell)
+    assert "`numbers` is back: the cell «stream» ran again" in lives.kill()
+    assert [0, 1, 4] == lives.value("list(numbers)")
+
+
 def test_marked_cells_run_again_by_themselves_with_their_inputs_as_of_then(lives: Lives) -> None:
     """Connection, cursor, generator, sockets, thread and held lock are back; nothing else moved, twice in a row."""
     cells = [
