@@ -29,6 +29,7 @@ from durable_nb.verbs.opening import (
     only_workflow,
     open_projection,
     open_repository,
+    told_where,
     when_drained,
 )
 from durable_nb.verbs.trusting import accept, key_path_of
@@ -107,7 +108,8 @@ def _run(verb: str, words: list[str]) -> Report:
     if place.named or not of_folder:
         workflow_id = only_workflow(repository, place.workflow_id if place.named else None)
         # A damaged or foreign history must not keep `verify` and `list` from telling so.
-        workflow = None if of_folder else repository.workflow(workflow_id, kernel_id="command", owner=None)
+        with told_where(place.folder):
+            workflow = None if of_folder else repository.workflow(workflow_id, kernel_id="command", owner=None)
 
     def take_lease() -> Workflow:
         owner = this_process("command", clock)

@@ -24,6 +24,7 @@ from enum import StrEnum
 from typing import Any
 
 __all__ = [
+    "TRUSTING",
     "ActivityCanceled",
     "CaptureError",
     "CheckpointError",
@@ -117,6 +118,13 @@ class StaleEpoch(RepositoryError):
     """A newer kernel took the lease over; this one must not write any more."""
 
     code = ErrorCode.STALE_EPOCH
+
+
+# Where the folder is known, its path takes the place of FOLDER.
+TRUSTING = (
+    "If you trust who wrote it, run `durable-nb trust FOLDER` once (in a notebook with `!` before it), then load it "
+    "again."
+)
 
 
 class Untrusted(RepositoryError):

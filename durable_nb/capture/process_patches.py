@@ -39,7 +39,8 @@ class _Place:
     attribute: str
     before: Any = _ABSENT
     known: bool = False  # whether `before` was looked at before the cell ran
-    defined: Any = _ABSENT  # whether the source of the owner binds it, once that was looked up
+    looked_up: bool = False
+    defined: bool | None = None  # whether the source of the owner binds it, once that was looked up
 
 
 def _targets(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, str]]:
@@ -150,7 +151,7 @@ class Patches(HeldTracker):
         if place.known:
             return now is not place.before and not (type(now) in _PLAIN and now == place.before)
         # The module was imported by the same cell: what is its own is as its file says.
-        return _defined(place) if now is _ABSENT else not _at_home(now, place.owner)
+        return _defined(place) is not False if now is _ABSENT else not _at_home(now, place.owner)
 
     def describe(self, value: _Place) -> Json:
         now = vars(value.owner).get(value.attribute, _ABSENT)
@@ -218,7 +219,8 @@ def _added(place: _Place) -> bool:
 
 def _defined(place: _Place) -> bool | None:
     """Tell whether the source of the module or class binds the attribute; None if there is no source to read."""
-    if place.defined is _ABSENT:
+    if not place.looked_up:
+        place.looked_up = True
         try:
             source = inspect.getsource(place.owner)
         except (OSError, TypeError):

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from durable_nb.errors import Untrusted
+from durable_nb.errors import TRUSTING, Untrusted
 from durable_nb.model import Event, Problem
 from durable_nb.ports import Files
 from durable_nb.store.journal_lines import GENESIS, BadLine, Record, parse_line
@@ -219,6 +219,6 @@ def _untrusted(path: str) -> Untrusted:
     return Untrusted(
         f"The history in {path} is not signed with your key: it comes from another person or machine, or the key was "
         "replaced. Nothing of it was executed, and nothing was changed.",
-        hint="If you trust it, run `durable-nb trust FOLDER` once, or use --trust this time.",
+        hint=TRUSTING,
         object=path,
     )

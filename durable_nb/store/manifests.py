@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
-from durable_nb.errors import Untrusted
+from durable_nb.errors import TRUSTING, Untrusted
 from durable_nb.model import (
     BufferRef,
     CheckpointId,
@@ -261,7 +261,7 @@ def open_signed(
     if not (proved and key_id == key.key_id) and not trusts(content):
         raise Untrusted(
             f"Manifest {name} is not signed with your key, so nothing in it was read or run.",
-            hint="If you trust who wrote it, type `durable-nb trust FOLDER` or use --trust.",
+            hint=TRUSTING,
             object=f"manifest {name}",
         )
     return cast(dict[str, Json], json.loads(body))

@@ -265,4 +265,6 @@ def _kind(error: RepositoryError) -> str:
 
 
 def _problem(object_: str, error: RepositoryError, checkpoints: Sequence[str] = (), detail: str = "") -> Problem:
+    if isinstance(error, Untrusted):
+        detail = "it is not signed with your key; `durable-nb trust` accepts it"
     return Problem(object=object_, kind=_kind(error), detail=detail or error.message, checkpoints=tuple(checkpoints))

@@ -7,6 +7,7 @@ a live kernel holds the workflow they are refused with its pid, because it alone
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 from durable_nb.engine.attaching import continue_run, restored_lines
@@ -201,8 +202,12 @@ def verify(context: Context, args: Arguments) -> Report:
         for p in found.problems
     ]
     after = []
-    if found.problems and not args.has("--repair"):
+    foreign = [p for p in found.problems if p.kind == "unsigned"]
+    if len(found.problems) > len(foreign) and not args.has("--repair"):
         after = [f"Everything else can be restored. `{context.prefix} verify --repair` sets the damage aside."]
+    if foreign:
+        place = shlex.quote(str(context.folder))
+        after.append(f"If you trust who wrote what is not signed with your key: `durable-nb trust {place}` accepts it.")
     data = {
         "ok": not found.problems, "workflows": found.workflows, "events": found.events,
         "checkpoints": found.checkpoints, "chunks": found.chunks, "size_bytes": found.size_bytes,

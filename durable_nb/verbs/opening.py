@@ -8,13 +8,15 @@ from __future__ import annotations
 import itertools
 import logging
 import secrets
+import shlex
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from durable_nb.config import Settings
-from durable_nb.errors import DurableError, LeaseHeld, RepositoryError, RepositoryNotFound, UsageError
+from durable_nb.errors import DurableError, LeaseHeld, RepositoryError, RepositoryNotFound, Untrusted, UsageError
 from durable_nb.model import Event, Owner
 from durable_nb.ports import Clock
 from durable_nb.projection.duckdb import Projection
@@ -37,6 +39,7 @@ __all__ = [
     "open_projection",
     "open_repository",
     "open_to_write",
+    "told_where",
     "when_drained",
 ]
 
@@ -97,6 +100,16 @@ def history_folder(named: Path) -> Path:
     )
 
 
+@contextmanager
+def told_where(folder: Path) -> Iterator[None]:
+    """Let the advice of an error about trust name the folder."""
+    try:
+        yield
+    except Untrusted as error:
+        error.hint = error.hint.replace("FOLDER", shlex.quote(str(folder)))
+        raise
+
+
 def open_repository(settings: Settings, folder: Path, *, clock: Clock, create: bool, trust: bool = False) -> Repository:
     """Open the repository in `folder` with the user's signing key."""
     if not create and not (folder / "FORMAT").is_file():
@@ -122,8 +135,9 @@ def open_for_kernel(
     Where the disk refuses (it is full, the folder is read-only) and there is a history already, it is opened to read.
     """
     try:
-        repository = open_repository(settings, place.folder, clock=clock, create=True)
-        return repository, *open_to_write(repository, place, kernel_id=kernel_id, clock=clock, say=say)
+        with told_where(place.folder):
+            repository = open_repository(settings, place.folder, clock=clock, create=True)
+            return repository, *open_to_write(repository, place, kernel_id=kernel_id, clock=clock, say=say)
     except RepositoryError as error:
         if not isinstance(error.__cause__, OSError) or not (place.folder / "FORMAT").is_file():
             raise

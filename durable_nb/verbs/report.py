@@ -15,6 +15,7 @@ from durable_nb.model import Json
 __all__ = ["Report", "Table", "counted"]
 
 WIDTH = 60
+LAST_WIDTH = 160  # of the last column: nothing is behind it, and it often says what to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +26,10 @@ class Table:
     rows: Sequence[Sequence[object]]
 
     def text(self) -> str:
-        cells = [[_short(v) for v in row] for row in self.rows]
+        cells = [[*map(_short, row[:-1]), _short(row[-1], LAST_WIDTH)] for row in self.rows]
         widths = [max(len(c), *(len(r[i]) for r in cells)) if cells else len(c) for i, c in enumerate(self.columns)]
         lines = ["  ".join(c.ljust(w) for c, w in zip(self.columns, widths, strict=True)).rstrip()]
-        lines.append("  ".join("─" * w for w in widths))
+        lines.append("  ".join("─" * min(w, WIDTH) for w in widths))
         lines += ["  ".join(v.ljust(w) for v, w in zip(row, widths, strict=True)).rstrip() for row in cells]
         return "\n".join(lines)
 
@@ -76,7 +77,7 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
-def _short(value: object) -> str:
+def _short(value: object, width: int = WIDTH) -> str:
     text = "" if value is None else str(value)
     text = " ".join(text.split())
-    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -133,6 +134,27 @@ def test_impossible_things_are_exit_code_3(lives: Lives, tmp_path: Path) -> None
     for words in (("restore", "c99"), ("status", str(tmp_path)), ("status", "nope.ipynb"), ("trust", str(tmp_path))):
         refused = command(lives.folder, *words)
         assert (3, "", 1) == (refused.returncode, refused.stdout, len(refused.stderr.strip().splitlines()))
+
+
+def test_what_another_key_signed_says_how_to_trust_it(tmp_path: Path) -> None:
+    """Load, commands and `verify` name the folder and the one line to type, and after it everything is there."""
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    with Lives(folder) as theirs:
+        theirs.run("secret = 41")
+    mine = {"DURABLE_NB_KEY_FILE": str(tmp_path / "mine" / "key")}
+    advice = f"durable-nb trust {shlex.quote(str(folder / '.durable'))}"
+    with Kernel(folder, environ=mine) as kernel:
+        assert advice in kernel.run("%load_ext durable_nb").evalue
+        shown = {verb: command(folder, verb, ".", **mine) for verb in ("status", "verify", "list", "doctor")}
+        assert [3, 1, 0, 1] == [run.returncode for run in shown.values()], shown
+        assert advice in shown["status"].stderr
+        assert advice in shown["verify"].stdout
+        assert "--repair" not in shown["verify"].stdout
+        assert all("durable-nb trust" in shown[verb].stdout for verb in ("list", "doctor"))
+        assert 0 == command(folder, *shlex.split(advice)[1:], **mine).returncode
+        kernel.run("%load_ext durable_nb")
+        assert "41\n" == kernel.run("print(secret)").text()
 
 
 def test_a_command_beside_a_live_kernel_only_reads(lives: Lives) -> None:
