@@ -21,6 +21,7 @@ from typing import Any
 from durable_nb.capture import caches, foreign, rebuild, runtime_modules
 from durable_nb.capture.caches import LruCache
 from durable_nb.capture.foreign import codes
+from durable_nb.capture.hooks import hooks
 from durable_nb.capture.reducers import Unstorable
 
 __all__ = ["Definitions", "constants", "importable", "is_definition", "own_scope", "parts", "private", "shared_nans"]
@@ -344,7 +345,7 @@ class ByValue:
         if "__orig_bases__" in held:
             bare["__orig_bases__"] = held["__orig_bases__"]
         members = {k: v for k, v in held.items() if k not in _NOT_MEMBERS and k not in slots}
-        state: dict[str, Any] = {"members": members}
+        state: dict[str, Any] = {**hooks(cls, members), "members": members}
         if issubclass(type(cls), abc.ABCMeta):
             self._abc(cls, state)
         if isinstance(cls, enum.EnumMeta):

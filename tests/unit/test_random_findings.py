@@ -262,3 +262,32 @@ def test_iterators_over_dictionaries_that_share_a_list_stay_joined() -> None:
     life = two_lives(*cells)
     one, other = (gc.get_referents(life.namespace[name])[0] for name in "db")
     assert one[1] is other[1]
+
+
+@pytest.mark.parametrize(
+    ("hooks", "held", "right"),
+    [
+        (
+            "def __getstate__(self): return {'kept': self.v}\n    def __setstate__(self, kept): self.v = kept['kept']",
+            "B(7)",
+            "B.shared.v == 7",
+        ),
+        (
+            "def __hash__(self): return hash(self.v)\n    def __eq__(self, other): return self.v == other.v",
+            "{B(7)}",
+            "B(7) in B.shared and B(8) not in B.shared",
+        ),
+        ("def __setattr__(self, name, value): object.__setattr__(self, name, value)", "B(7)", "B.shared.v == 7"),
+    ],
+    ids=["state", "hash", "setattr"],
+)
+@pytest.mark.parametrize("slots", ["", "__slots__ = ('v',)"], ids=["dict", "slots"])
+def test_a_class_that_holds_its_own_objects(hooks: str, held: str, right: str, slots: str) -> None:
+    """What the class holds is loaded before the class has its members; those that loading asks for come first."""
+    notebook = Notebook()
+    notebook.run(
+        f"class B:\n    {slots}\n    def __init__(self, v=0):\n        object.__setattr__(self, 'v', v)\n    {hooks}\n"
+        f"B.shared = {held}"
+    )
+    assert notebook.unsaved == {}
+    notebook.restored().check(f"assert {right}")
