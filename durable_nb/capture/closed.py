@@ -130,6 +130,6 @@ def _weakly_held(trails: Sequence[Trail], kinds: Iterable[type]) -> bool:
 
 def _is_weakly_held(obj: Any) -> bool:
     count = weakref.getweakrefcount(obj)
-    if not count or issubclass(type(obj), type) or str(type(obj).__module__).startswith("pandas."):
+    if not count or issubclass(type(obj), type) or str(type(obj).__module__).partition(".")[0] == "pandas":
         return False
     return count > sum(type(ref) in OURS for ref in weakref.getweakrefs(obj))

@@ -252,6 +252,18 @@ def test_what_nothing_leads_to_is_left_out() -> None:
     assert set(notebook.look().changed) == {"xs", "a"}
 
 
+def test_tables_are_left_out_too() -> None:
+    """A table or one column, of which pandas itself keeps weak references, is closed like any other value."""
+    notebook = Tracked()
+    notebook.cell(
+        "import pandas as pd\ndf = pd.DataFrame({'a': [1, 2], 's': ['x', 'y']})\ns = pd.Series(range(3))\nys = 2"
+    )
+    notebook.ns["df"].loc[0, "a"] = 5
+    notebook.ns["s"][0] = 5
+    assert notebook.look(touched=Touched(names=frozenset({"ys"}))).changed == ()
+    assert set(notebook.look().changed) == {"df", "s"}
+
+
 def test_what_is_cheap_is_looked_at_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change that nothing explains is found where looking is cheap, told, and makes the look one at everything."""
     monkeypatch.setattr(settled, "CHEAP_S", 10.0)
