@@ -19,10 +19,10 @@ from durable_nb.capture.closed import held_by
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import Grouping, partition
-from durable_nb.capture.isolate import type_name
 from durable_nb.capture.kinds import is_atomic
 from durable_nb.capture.lazy import LazyNames, connect
 from durable_nb.capture.looking import Captured, Look, Made, Memory
+from durable_nb.capture.naming import UserNames
 from durable_nb.capture.packing import Packer
 from durable_nb.capture.pickler import quiet
 from durable_nb.capture.reducers import Plugin, load, troubles
@@ -33,19 +33,11 @@ from durable_nb.model import CheckpointId, Manifest, Unsaved
 
 __all__ = ["Captured", "NamespaceCapture"]
 
-# What IPython and Python keep in every namespace.
-_SHELLS = frozenset(
-    {"_oh", "_dh", "_ih", "_i", "_ii", "_iii", "__name__", "__package__", "__loader__", "__spec__"}
-    | {"__builtin__", "__builtins__", "__warningregistry__"}
-)
 # Every process has one of each, and a copy of one would be nobody's.
 _PROCESS_OBJECTS = (
     *(("sys", name) for name in ("path", "argv", "modules", "stdout", "stderr", "stdin", "meta_path", "path_hooks")),
     ("os", "environ"),
 )
-_SPECIAL = frozenset({"In", "Out", "exit", "quit", "get_ipython"})
-_HISTORY = re.compile(r"_i?\d+")
-_LAST = frozenset({"_", "__", "___"})
 _OUT = re.compile(r"Out\[(\d+)\]")
 ARRIVED = CheckpointId("arrived")  # stands for a checkpoint in a look that nothing is stored of
 
@@ -74,7 +66,7 @@ class NamespaceCapture:
         self._memory = Memory()
         self._grouping: tuple[tuple[str, ...], ...] = ()
         self._settled = Settled()
-        self._history: set[str] = set()  # names of IPython's inputs and outputs met so far
+        self._names = UserNames(namespace)
         # Names that a cell left out on request: its neighbours must not save them in its stead.
         self._left_out: set[str] = set()
         self._elsewhere = runtime_modules.Elsewhere()
@@ -85,36 +77,11 @@ class NamespaceCapture:
 
     def names(self) -> dict[str, Any]:
         """Return the user's names and values, entries of `Out` under `Out[n]`, made modules under `sys.modules[n]`."""
-        hidden, out = self._hidden(), self._out()
-        shown = {id(value) for value in out.values()}
-        history = self._history
-        chosen = {
-            name: value
-            for name, value in list(self._namespace.items())
-            if name not in history
-            and type(name) is str
-            # Most names are plain ones, and nothing more has to be asked about them.
-            and (
-                (name not in hidden and name[:1] != "_" and name not in _SPECIAL)
-                or not self._is_shells(name, value, hidden, shown)
-            )
-        }
-        return {**chosen, **out, **self._elsewhere.names(chosen.values())}
-
-    def _is_shells(self, name: str, value: Any, hidden: Mapping[str, Any], shown: set[int]) -> bool:
-        if name in hidden and hidden[name] is value:
-            return True
-        if name in ("exit", "quit", "get_ipython"):
-            return type(value).__module__.startswith("IPython.") or type_name(value) == "method"
-        if not name.startswith("_"):
-            return name in ("In", "Out")
-        if name in _LAST:
-            # A person's own `_` (a loop variable, gettext) is a variable; the last results are not.
-            return (type(value) is str and not value) or id(value) in shown
-        if _HISTORY.fullmatch(name) is not None:
-            self._history.add(name)  # whatever it is bound to; there are as many as cells
-            return True
-        return name in _SHELLS
+        chosen = self._names.now(self._hidden(), self._out)
+        places = self._elsewhere.names(chosen.values())
+        chosen.update(self._out())
+        chosen.update(places)
+        return chosen
 
     def _live_value(self, name: str) -> object:
         found = _OUT.fullmatch(name)

@@ -13,6 +13,7 @@ import itertools
 import linecache
 import os
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -61,15 +62,16 @@ class IPythonShell:
 
     def hidden(self) -> Mapping[str, Any]:
         """Return the names that the shell itself put into the namespace, with the values it gave them."""
-        namespace = self._shell.user_ns
-        hidden = {name: value for name, value in self._shell.user_ns_hidden.items() if name in namespace}
-        hidden.update({name: namespace[name] for name in _MODULE_NAMES if name in namespace})
+        shell = self._shell
+        namespace, at_start = shell.user_ns, shell.user_ns_hidden
+        more = {name: namespace[name] for name in _MODULE_NAMES if name in namespace}
         if (about := namespace.get("__doc__")) is None or str(about).startswith("Automatically created module"):
-            hidden["__doc__"] = about  # a cell that begins with a string binds another one
+            more["__doc__"] = about  # a cell that begins with a string binds another one
         for under in _UNDERS:
-            if under in namespace and under not in hidden:
-                hidden[under] = getattr(self._shell.displayhook, under)
-        return hidden
+            if under in namespace and under not in at_start:
+                more[under] = getattr(shell.displayhook, under)
+        # No copy of the shell's: there is a name in it for each cell that ran.
+        return ChainMap(more, at_start)
 
     def held(self) -> list[object]:
         """Return the values that IPython holds beside the namespace and `Out`, once for each reference."""
