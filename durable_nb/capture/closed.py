@@ -9,7 +9,7 @@ from __future__ import annotations
 import types
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from sys import getrefcount
 from typing import Any
 
@@ -20,10 +20,32 @@ from durable_nb.capture.transparent import Transparent
 # Definitions are counted one by one, modules and the numbers of their types tell nothing.
 _JUDGED_APART = (type, types.FunctionType, types.ModuleType)
 
-__all__ = ["held_by", "is_closed", "mentions_in"]
+__all__ = ["References", "held_by", "is_closed", "mentions_in"]
 
 # What `getrefcount` says of an object that one list holds and nothing else, asked in the way below.
 _ALONE = next(iter(list(map(getrefcount, [object()]))))
+
+
+class References:
+    """References to values that are ours or the shell's: those by a few collections, all of them when they are needed.
+
+    Few groups need more than `few`: those that something else of the namespace, or of the shell's, holds a part of.
+    """
+
+    __slots__ = ("_all", "_few", "_whole")
+
+    def __init__(self, few: Mapping[int, int], whole: Callable[[], Mapping[int, int]]) -> None:
+        """`few` counts a part of what `whole` counts, by id, and is never more than that."""
+        self._few, self._whole = few, whole
+        self._all: Mapping[int, int] | None = None
+
+    def prove(self, closed: Callable[[Mapping[int, int]], bool]) -> bool:
+        """Tell whether a group is closed by the counts that it is given; the more is known, the more are."""
+        if self._all is None:
+            if closed(self._few):
+                return True
+            self._all = self._whole()
+        return closed(self._all)
 
 
 def held_by(holders: Iterable[Iterable[Any]]) -> dict[int, int]:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from durable_nb.capture import compare, runtime_modules
-from durable_nb.capture.closed import held_by
+from durable_nb.capture.closed import References, held_by
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import Grouping, partition
@@ -23,7 +23,7 @@ from durable_nb.capture.kinds import is_atomic
 from durable_nb.capture.lazy import LazyNames, connect
 from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.naming import UserNames
-from durable_nb.capture.packing import Packer
+from durable_nb.capture.packing import Packed, Packer
 from durable_nb.capture.pickler import quiet
 from durable_nb.capture.reducers import Plugin, load, troubles
 from durable_nb.capture.reducers.io import is_console
@@ -161,7 +161,7 @@ class NamespaceCapture:
         touched: Touched | None,
         pending: Set[str] = frozenset(),
     ) -> Captured:
-        names = {n: v for n, v in everything.items() if n not in left}
+        names = {n: v for n, v in everything.items() if n not in left} if left else everything
         look = Look(self._memory, head, CheckpointId(checkpoint_id), made_by, names, self._print_of, pending)
         atoms, rest = look.split()
         definitions = Definitions(names)
@@ -178,14 +178,31 @@ class NamespaceCapture:
         captured = look.result(packed, {n: v for n, v in everything.items() if n in left}, left_out)
         self._grouping = (*grouping.groups, *(record.names for record in selection.left_out))
         self._codec.release()
-        ours = [everything.values(), names.values(), rest.values(), selection.names.values()]
-        known = held_by([*ours, packed.exporters(), *self._shells_references(everything)])
+        known = self._references(everything, names, rest, selection.names, packed)
         self._settled.note(selection, grouping, packed, look.home, definitions, known, self._namespace)
         broken = [
             Unsaved(name=f"durable_nb.reducers[{library}]", path="", type="plug-in", reason=reason)
             for library, reason in troubles(sys.modules).items()
         ]
         return replace(captured, unsaved=(*captured.unsaved, *broken), missed=missed)
+
+    def _references(
+        self,
+        everything: Mapping[str, Any],
+        names: Mapping[str, Any],
+        rest: Mapping[str, Any],
+        looked: Mapping[str, Any],
+        packed: Packed,
+    ) -> References:
+        """Count the references that this look adds, and when they are needed those of the shell."""
+        # By whom a value is held counts, not by how many names: a dictionary that is two of these counts once.
+        ours = list({id(each): each for each in (everything, names, rest, looked)}.values())
+        few = held_by([*(looked.values() for _ in ours), packed.exporters()])
+
+        def whole() -> Mapping[int, int]:
+            return held_by([*(o.values() for o in ours), packed.exporters(), *self._shells_references(everything)])
+
+        return References(few, whole)
 
     def _shells_references(self, users: Mapping[str, Any]) -> list[Iterable[Any]]:
         hidden = [v for name, v in list(self._namespace.items()) if name not in users and type(v) is not str]

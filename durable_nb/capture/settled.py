@@ -14,7 +14,7 @@ from typing import Any
 
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_rules import EVERYTHING_NAMES, opens_everything
-from durable_nb.capture.closed import is_closed, mentions_in
+from durable_nb.capture.closed import References, is_closed, mentions_in
 from durable_nb.capture.definitions import Definitions
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.packing import Bad, Packed
@@ -26,7 +26,7 @@ from durable_nb.model import GroupId, Variable
 __all__ = ["Selection", "Settled", "Touched"]
 
 GroupNames = tuple[str, ...]
-CHEAP_S = 0.0003  # so much time per look goes into groups that nothing can have changed
+CHEAP_S = 0.0001  # so much time per look goes into groups that nothing can have changed
 _S_PER_OBJECT = 0.6e-6  # what the walk costs
 _ALL_OUT = "Out[*]"
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -259,12 +259,12 @@ class Settled:
         packed: Packed,
         home: Callable[[str], GroupId | None],
         definitions: Definitions,
-        known: Mapping[int, int],
+        known: References,
         namespace: dict[str, Any],
     ) -> None:
         """Take note of what a look saw, which put each name into its `home`.
 
-        `known` counts the references to values that are ours or the shell's.
+        `known` counts references to values that are ours or the shell's.
         """
         records = {n: record for record in selection.left_out for n in record.names}
         mentioned = mentions_in(grouping.trails.values())
@@ -304,7 +304,7 @@ class Settled:
         packed: Packed,
         home: Callable[[str], GroupId | None],
         definitions: Definitions,
-        known: Mapping[int, int],
+        known: References,
         mentioned: Mapping[int, int],
         before: Record | None,
         namespace: dict[str, Any],
@@ -322,7 +322,8 @@ class Settled:
             deps={n: id(values.get(n)) for n in deps},
             reach=reach or frozenset(),
             everything=reach is None or any(trail.everything for trail in trails),
-            is_open=bool(trails) and not is_closed(trails, known, mentioned, self.transparent),
+            is_open=bool(trails)
+            and not known.prove(lambda count: is_closed(trails, count, mentioned, self.transparent)),
             is_called=any(issubclass(type(f), type) for trail in trails for f in trail.functions),
             mentions=_of_definitions(trails, definitions),
             functions=frozenset[int]().union(*(of_notebook(trail.functions, namespace) for trail in trails)),
