@@ -30,11 +30,12 @@ from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
 from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, digest_of_marks, marks_of
 
-__all__ = ["CHANGING", "Codec", "Dumped", "Failed", "Lost", "Partly", "explain", "fingerprint"]
+__all__ = ["CHANGING", "Codec", "Dumped", "Failed", "Lost", "Partly", "explain", "fingerprint", "is_plain"]
 
 # What pickle says when another thread of the user's changes a container meanwhile.
 CHANGING = "changed size during iteration"
 _C_LIMIT = 10_000  # levels of C recursion that fit the stack of a main thread
+_SHORT = 1000
 _DEEP = 100  # from so many levels on a group is written by the loop, once it was too deep
 
 
@@ -162,7 +163,10 @@ class Codec:
         Raises `Failed` with the native message. `KeyboardInterrupt` passes; every other exception is a reason. What a
         cache remembers and cannot be stored is left out: it is computed again.
         """
-        names, sharing, entries = tuple(names), self._known.sharing, Entries(quiet)
+        names = tuple(names)
+        if len(names) == 1 and is_plain(value := values[names[0]]):
+            return _dump_plain(names[0], value)
+        sharing, entries = self._known.sharing, Entries(quiet)
         try:
             return self._dump(names, values, sharing, entries)
         except Failed as failure:
@@ -315,6 +319,29 @@ class Codec:
         if reason is not None:
             raise Partly(reason, {n: v for n, v in loaded.items() if n not in lost}, lost)
         return loaded
+
+
+def is_plain(value: object) -> bool:
+    """Tell whether a value pickles to the same bytes whatever else there is: C writes it without asking anybody."""
+    cls = type(value)
+    if cls is float:
+        return value == value
+    return cls is int or cls is bool or value is None or (cls is str and len(value) < _SHORT)  # type: ignore[arg-type]
+
+
+def _dump_plain(name: str, value: object) -> Dumped:
+    data = pickle.dumps({sys.intern(name): value}, 5)
+    digest, chunk_marks = _marks(data, [])
+    return Dumped(
+        pickle=data,
+        buffers=[],
+        digest=digest,
+        chunk_marks=chunk_marks,
+        size_bytes=len(data),
+        codec="pickle5",
+        deps=(),
+        types=frozenset(),
+    )
 
 
 def _standing_in(resolve: Callable[[str], object]) -> Callable[[str], object]:

@@ -46,7 +46,7 @@ from durable_nb.capture.kinds import (
 from durable_nb.capture.reducers import Plugin, Sharing
 from durable_nb.capture.trails import WEAK, Held, OurRef, Trail
 
-__all__ = ["Grouping", "partition"]
+__all__ = ["NOTHING", "Grouping", "partition"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +65,12 @@ class Grouping:
     special: frozenset[str]
     modules: Mapping[int, types.ModuleType]
     trails: Mapping[str, Trail]
+
+
+_EMPTY: Mapping[Any, Any] = types.MappingProxyType({})
+NOTHING = Grouping(
+    groups=(), deps=_EMPTY, sharing=Sharing(), alone=_EMPTY, special=frozenset(), modules=_EMPTY, trails=_EMPTY
+)
 
 
 def partition(

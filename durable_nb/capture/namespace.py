@@ -16,9 +16,9 @@ from typing import Any
 
 from durable_nb.capture import compare, runtime_modules
 from durable_nb.capture.closed import References, held_by
-from durable_nb.capture.codec import Codec, Failed
+from durable_nb.capture.codec import Codec, Failed, is_plain
 from durable_nb.capture.definitions import Definitions, is_definition
-from durable_nb.capture.groups import Grouping, partition
+from durable_nb.capture.groups import NOTHING, Grouping, partition
 from durable_nb.capture.kinds import is_atomic
 from durable_nb.capture.lazy import LazyNames, connect
 from durable_nb.capture.looking import Captured, Look, Made, Memory
@@ -129,10 +129,12 @@ class NamespaceCapture:
         exclude: Sequence[str] = (),
         written: Collection[str] = (),
         touched: Touched | None = None,
+        audit: bool = True,
     ) -> Captured:
         """Look at the namespace and return what differs from `head`; `include` and `exclude` are name patterns.
 
-        `touched` is what code that ran since the last look may have reached; without it every name is looked at.
+        `touched` is what code that ran since the last look may have reached; without it every name is looked at. With
+        `audit`, so are some of the others.
 
         Patterns are about what is new or changed: what stays as the head has it stays there. What was left out stays
         so until a cell that is asked to save it has `written` it.
@@ -143,7 +145,7 @@ class NamespaceCapture:
         unwanted = {n for n in everything if not _wanted(n, include, exclude)} if include or exclude else set()
         left = self._left_out.intersection(everything).difference(written)
         left |= {n for n in unwanted if n not in stored or n in written}
-        captured = self._look(head, checkpoint_id, made_by, everything, left, touched, pending)
+        captured = self._look(head, checkpoint_id, made_by, everything, left, touched, pending, audit=audit)
         changed = {n: v for n, v in captured.names.items() if v is not None and v.version == checkpoint_id}
         if unwanted.intersection(changed):
             left |= unwanted.intersection(changed)
@@ -160,13 +162,17 @@ class NamespaceCapture:
         left: Set[str],
         touched: Touched | None,
         pending: Set[str] = frozenset(),
+        *,
+        audit: bool = True,
     ) -> Captured:
         names = {n: v for n, v in everything.items() if n not in left} if left else everything
         look = Look(self._memory, head, CheckpointId(checkpoint_id), made_by, names, self._print_of, pending)
         atoms, rest = look.split()
         definitions = Definitions(names)
-        selection = self._settled.select(rest, look.head_names, definitions, touched)
-        grouping = self._bind(selection.names, definitions)
+        selection = self._settled.select(rest, look.head_names, definitions, touched, audit=audit)
+        # Plain atoms are what they are; to find out what is shared with them would be most of what a small cell costs.
+        idle = not selection.names and all(is_plain(names[n]) for n in atoms)
+        grouping = NOTHING if idle else self._bind(selection.names, definitions)
         dumped = [group for group in grouping.groups if group not in selection.read]
         packed = self._packer.pack([*((n,) for n in atoms), *dumped], names, look.known, selection.bad)
         missed = selection.missed(packed)

@@ -155,9 +155,18 @@ class Settled:
     # --- before a look --------------------------------------------------------------------------------------------
 
     def select(
-        self, names: Mapping[str, Any], head: Mapping[str, Variable], definitions: Definitions, touched: Touched | None
+        self,
+        names: Mapping[str, Any],
+        head: Mapping[str, Variable],
+        definitions: Definitions,
+        touched: Touched | None,
+        *,
+        audit: bool = True,
     ) -> Selection:
-        """Choose what to look at among names that are no atomic values; `touched` None: everything."""
+        """Choose what to look at among names that are no atomic values; `touched` None: everything.
+
+        With `audit`, and some of the rest.
+        """
         if touched is None or not self.records:
             return self._all(names)
         reached = self._closure(touched)
@@ -176,7 +185,7 @@ class Settled:
             else:
                 chosen[name] = value
                 read[known.names] = known
-        audited = self._audit(left_out)
+        audited = self._audit(left_out) if audit else []
         for group in audited:
             del left_out[group]
             chosen.update((n, names[n]) for n in group)

@@ -380,6 +380,8 @@ class Engine:
                 exclude=exclude,
                 written=written,
                 touched=touched,
+                # Where no code of a cell ran since the last look, the next one, after this cell, is soon enough.
+                audit=touched != Touched() or made_by != "outside",
             )
         self.missed = captured.missed
         process = processes.differing(self)
