@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from durable_nb.model import Event, EventDraft, Output, Owner
 
-__all__ = ["Clock", "Files", "Journal", "Observer", "ReadsInto", "Shell", "WritableFile"]
+__all__ = ["Clock", "Files", "Journal", "Observer", "ReadsInto", "Shell", "TellsFolders", "WritableFile"]
 
 
 class Clock(Protocol):
@@ -87,6 +87,19 @@ class ReadsInto(Protocol):
 
     def read_into(self, path: str, offset: int, parts: Sequence[bytearray | memoryview]) -> int:
         """Fill the parts one after the other with the bytes from `offset`; return how many there were."""
+        ...
+
+
+@runtime_checkable
+class TellsFolders(Protocol):
+    """What a file system may offer beside `Files`: looking at a folder without asking for the size of each file."""
+
+    def names(self, path: str) -> Sequence[str]:
+        """Return the names in a folder, in any order; empty if there is none."""
+        ...
+
+    def stamp(self, path: str) -> object:
+        """Return what changes, sooner or later, when a name comes or goes; OSError if there is no such folder."""
         ...
 
 

@@ -32,16 +32,19 @@ class References:
     Few groups need more than `few`: those that something else of the namespace, or of the shell's, holds a part of.
     """
 
-    __slots__ = ("_all", "_few", "_whole")
+    __slots__ = ("_all", "_ask", "_few", "_whole")
 
-    def __init__(self, few: Mapping[int, int], whole: Callable[[], Mapping[int, int]]) -> None:
+    def __init__(self, few: Callable[[], Mapping[int, int]], whole: Callable[[], Mapping[int, int]]) -> None:
         """`few` counts a part of what `whole` counts, by id, and is never more than that."""
-        self._few, self._whole = few, whole
+        self._ask, self._whole = few, whole
+        self._few: Mapping[int, int] | None = None
         self._all: Mapping[int, int] | None = None
 
     def prove(self, closed: Callable[[Mapping[int, int]], bool]) -> bool:
         """Tell whether a group is closed by the counts that it is given; the more is known, the more are."""
         if self._all is None:
+            if self._few is None:
+                self._few = self._ask()
             if closed(self._few):
                 return True
             self._all = self._whole()

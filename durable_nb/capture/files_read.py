@@ -265,7 +265,12 @@ def _is_import_system(depth: int) -> bool:
 
 
 def _hook(slot: _Slot) -> Callable[[str, tuple[Any, ...]], None]:
+    # Each `id` of anybody's comes by here: what nobody listens to has to be gone at once.
+    heard = Recording.EVENTS | FileGuard.EVENTS
+
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event not in heard:
+            return
         for seen in slot.active:
             if event not in seen.EVENTS:
                 continue

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from durable_nb.capture.caches import LruCache
@@ -17,7 +17,7 @@ from durable_nb.capture.reducers import Plugin
 
 __all__ = [
     "ATOMIC", "COUNTED", "DEFINITION", "FLOAT", "LARGE_BYTES", "LARGE_ITEMS", "LINK", "MEMBER", "MODULE", "OWN_WAY",
-    "SKIP", "TEXT", "THROUGH", "Kinds", "is_atomic", "is_hashable",
+    "SKIP", "TEXT", "THROUGH", "Kinds", "is_atomic", "is_hashable", "types_of",
 ]  # fmt: skip
 
 LARGE_BYTES = 1 << 16  # from this size on a shared string is stored once
@@ -84,6 +84,14 @@ def is_atomic(value: object) -> bool:
     if cls is str or cls is bytes:
         return len(value) < LARGE_BYTES  # type: ignore[arg-type]
     return cls is not float or value == value
+
+
+def types_of(values: Collection[object]) -> Collection[type]:
+    """Return the types of values, each once, if all of them can be keys."""
+    try:
+        return frozenset(map(type, values))
+    except Exception:  # a class of the user's may refuse to be hashed
+        return list(map(type, values))
 
 
 class Kinds(dict[type, int]):

@@ -6,7 +6,7 @@ Called by `namespace`. What it remembers is kept by group id and version and hol
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ class Captured:
 
     `changed` are the names whose own content is new, different or gone; `regrouped` those that only moved to another
     group, because what they share changed; `missed` those that changed although nothing that ran can have done it.
+    `kinds` are the types of all values.
     """
 
     names: Mapping[str, Variable | None]
@@ -36,6 +37,7 @@ class Captured:
     changed: tuple[str, ...]
     regrouped: tuple[str, ...]
     missed: tuple[str, ...] = ()
+    kinds: Collection[type] = ()
 
 
 class Made:

@@ -19,7 +19,7 @@ from durable_nb.capture.closed import References, held_by
 from durable_nb.capture.codec import Codec, Failed, is_plain
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import NOTHING, Grouping, partition
-from durable_nb.capture.kinds import is_atomic
+from durable_nb.capture.kinds import is_atomic, types_of
 from durable_nb.capture.lazy import LazyNames, connect
 from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.naming import UserNames
@@ -190,7 +190,8 @@ class NamespaceCapture:
             Unsaved(name=f"durable_nb.reducers[{library}]", path="", type="plug-in", reason=reason)
             for library, reason in troubles(sys.modules).items()
         ]
-        return replace(captured, unsaved=(*captured.unsaved, *broken), missed=missed)
+        kinds = types_of(everything.values())
+        return replace(captured, unsaved=(*captured.unsaved, *broken), missed=missed, kinds=kinds)
 
     def _references(
         self,
@@ -201,9 +202,10 @@ class NamespaceCapture:
         packed: Packed,
     ) -> References:
         """Count the references that this look adds, and when they are needed those of the shell."""
-        # By whom a value is held counts, not by how many names: a dictionary that is two of these counts once.
-        ours = list({id(each): each for each in (everything, names, rest, looked)}.values())
-        few = held_by([*(looked.values() for _ in ours), packed.exporters()])
+        ours = [names, rest, looked] if names is everything else [everything, names, rest, looked]
+
+        def few() -> Mapping[int, int]:
+            return held_by([*(looked.values() for _ in ours), packed.exporters()])
 
         def whole() -> Mapping[int, int]:
             return held_by([*(o.values() for o in ours), packed.exporters(), *self._shells_references(everything)])

@@ -203,9 +203,9 @@ class ProcessState:
         """Return what stands for the values of environment variables (`*`: all) in `at`: texts that are not stored."""
         return self._environ.inputs(names, at)
 
-    def partial(self, namespace: Mapping[str, Any]) -> list[Unsaved]:
-        """Return what variables lose although they are stored, such as the event callbacks of a figure."""
-        return partial_losses(namespace)
+    def partial(self, namespace: Mapping[str, Any], kinds: Iterable[type]) -> list[Unsaved]:
+        """Return what variables of these types lose although they are stored, such as a figure's event callbacks."""
+        return partial_losses(namespace, kinds)
 
     def imported(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Return the variables that are still what a `from module import attribute` bound, with where that is.

@@ -17,14 +17,16 @@ from durable_nb.model import Unsaved
 __all__ = ["DefaultConnection", "partial_losses"]
 
 
-def partial_losses(namespace: Mapping[str, Any]) -> list[Unsaved]:
-    """Return what the variables of `namespace` lose although they are stored; does not look inside them."""
+def partial_losses(namespace: Mapping[str, Any], kinds: Iterable[type]) -> list[Unsaved]:
+    """Return what the variables of `namespace` lose although they are stored; does not look inside them.
+
+    `kinds` are the types that they are of: for most there is nothing to lose, however many there are.
+    """
     figure = getattr(sys.modules.get("matplotlib.figure"), "Figure", None)
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
     found: list[Unsaved] = []
     lossy = tuple(kind for kind in (figure, tensor, memoryview) if kind is not None)
-    kinds = {id(kind): kind for kind in map(type, list(namespace.values()))}  # a class of the user's may have no hash
-    if not any(issubclass(kind, lossy) for kind in kinds.values()):
+    if not any(issubclass(kind, lossy) for kind in kinds):
         return found
     for name, value in list(namespace.items()):
         if figure is not None and issubclass(type(value), figure) and any(_user_callbacks(value)):

@@ -385,7 +385,7 @@ class Engine:
             )
         self.missed = captured.missed
         process = processes.differing(self)
-        partly = self.process.partial(self.shell.namespace)
+        partly = self.process.partial(self.shell.namespace, captured.kinds)
         unsaved = (*captured.unsaved, *self.process.reported(), *partly, *missing.carried(self, captured.unsaved))
         delta = Delta(
             checkpoint_id=checkpoint_id,

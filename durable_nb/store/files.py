@@ -86,6 +86,18 @@ class LocalFiles:
                 found.append((entry.name, size_bytes))
         return sorted(found)
 
+    def names(self, path: str) -> Sequence[str]:
+        """Return the names in a folder, in any order; empty if there is no such folder."""
+        try:
+            return os.listdir(self._full(path))
+        except FileNotFoundError:
+            return []
+
+    def stamp(self, path: str) -> object:
+        """Return what changes when a name comes or goes, as soon as the clock of the file system has moved."""
+        found = os.stat(self._full(path))
+        return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
+
     def rename(self, source: str, target: str) -> None:
         """Replace `target` atomically; durable after `sync_folder` of its folder."""
         os.replace(self._full(source), self._full(target))

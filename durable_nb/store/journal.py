@@ -194,7 +194,7 @@ class FileJournal:
         """Make the events durable, in order and together, and return them; on OSError none of them is true."""
         with self._lock:
             lease = self._writable_lease()
-            lease.check()
+            lease.may_try()
             self._settle()
             head = self._head or self._find_head()
             data, events, after = self._encode(drafts, head, lease.owner)

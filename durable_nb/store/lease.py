@@ -7,13 +7,13 @@ Called by the journal, which takes the lease when it opens to write and asks `ch
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from durable_nb.errors import LeaseHeld, RepositoryNotFound, StaleEpoch
 from durable_nb.model import Owner
-from durable_nb.ports import Clock, Files
+from durable_nb.ports import Clock, Files, TellsFolders
 from durable_nb.store.process_identity import is_alive
 from durable_nb.store.signing import canonical_json
 
@@ -53,6 +53,9 @@ class Lease:
         self.owner = owner
         self._files = files
         self._folder = folder
+        self._tells = files if isinstance(files, TellsFolders) else None
+        self._stamp: object = None  # of the folder, before the last look that found all well
+        self._claimed = b""  # our own claim, as it was read last
 
     @classmethod
     def acquire(
@@ -90,11 +93,21 @@ class Lease:
         lease._forget_older()
         return lease
 
+    def may_try(self) -> None:
+        """Do what `check` does, unless the folder looks as it did then: for who checks again before anything counts.
+
+        A claim made in the very moment of the last look may have left the folder's time as it was.
+        """
+        if self._tells is None or self._stamp is None or self._stamp != self._stamp_now():
+            self.check()
+
     def check(self) -> None:
         """Raise StaleEpoch if a newer epoch has been claimed, RepositoryNotFound if our own claim is not there."""
-        newest = _newest(self._files, self._folder)[0]
+        stamp, self._stamp = self._stamp_now(), None
+        newest = _highest(_names(self._files, self._folder) if self._tells is None else self._tells.names(self._folder))
         if newest <= self.owner.epoch:
             self._must_be_there()
+            self._stamp = stamp
         if newest > self.owner.epoch:
             holder = _read_claim(self._files, self._folder, newest)
             who = f"process {holder.pid} on {holder.host}" if holder else "another kernel"
@@ -108,14 +121,26 @@ class Lease:
 
     def _must_be_there(self) -> None:
         """Raise RepositoryNotFound if the folder was removed or moved: an open file takes what nobody will find."""
-        claim = _read_claim(self._files, self._folder, self.owner.epoch)
-        if claim is None or claim.kernel_id != self.owner.kernel_id:
+        path = _path(self._folder, self.owner.epoch, _CLAIM)
+        found = _read(self._files, path)
+        if found is not None and found == self._claimed:
+            return
+        claim = None if found is None else _claim_of(found)
+        if found is not None and claim is not None and claim.kernel_id == self.owner.kernel_id:
+            self._claimed = found
+        else:
             raise RepositoryNotFound(
                 "The folder of this notebook's history was removed or moved while this kernel was running, so nothing "
                 "can be saved there any more. Your variables in memory are untouched.",
                 hint="Type `%reload_ext durable_nb`, then run a durable cell: it begins a new history, with all of "
                 "them. Or put the folder back.",
             )
+
+    def _stamp_now(self) -> object:
+        try:
+            return None if self._tells is None else self._tells.stamp(self._folder)
+        except OSError:
+            return None  # what is wrong with it is found out by looking into it
 
     def beat(self, now_us: int) -> None:
         """Leave a sign of life for kernels on other hosts; may be called from any thread, promises no durability."""
@@ -230,9 +255,17 @@ def _epoch_of(name: str) -> int:
 
 def _newest(files: Files, folder: str) -> tuple[int, bool]:
     """Return the highest epoch that was claimed and whether it was given back; (0, False) if there is none."""
-    names = [name for name, _ in files.list(folder)]
-    epoch = max((_epoch_of(name) for name in names), default=0)
+    names = _names(files, folder)
+    epoch = _highest(names)
     return epoch, f"{epoch:06d}{_RELEASED}" in names
+
+
+def _names(files: Files, folder: str) -> list[str]:
+    return [name for name, _ in files.list(folder)]
+
+
+def _highest(names: Iterable[str]) -> int:
+    return max(map(_epoch_of, names), default=0)
 
 
 def _read_beat(files: Files, folder: str, epoch: int) -> int:
@@ -245,8 +278,20 @@ def _read_beat(files: Files, folder: str, epoch: int) -> int:
 
 def _read_claim(files: Files, folder: str, epoch: int, ending: str = _CLAIM) -> Owner | None:
     """Return the owner of an epoch; None if its claim was never completed, so that nobody writes under it."""
+    found = _read(files, _path(folder, epoch, ending))
+    return None if found is None else _claim_of(found)
+
+
+def _read(files: Files, path: str) -> bytes | None:
     try:
-        return Owner(**json.loads(files.read(_path(folder, epoch, ending))))
-    except (FileNotFoundError, ValueError, TypeError):
+        return files.read(path)
+    except FileNotFoundError:
+        return None
+
+
+def _claim_of(content: bytes) -> Owner | None:
+    try:
+        return Owner(**json.loads(content))
+    except (ValueError, TypeError):
         # The claimer died between creating and writing the file, or is about to find out that it was overtaken.
         return None

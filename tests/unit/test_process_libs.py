@@ -275,7 +275,7 @@ def test_callbacks_of_a_figure_in_a_variable_are_reported(mpl: Any) -> None:
     plain, busy = figure.Figure(), figure.Figure()
     busy.canvas.mpl_connect("button_press_event", print)
     state = ProcessState()
-    found = state.partial({"plain": plain, "busy": busy, "n": 1})
+    found = state.partial({"plain": plain, "busy": busy, "n": 1}, {type(plain), int})
     assert [(i.name, i.path) for i in found] == [("busy", ".canvas.callbacks")]
 
 
@@ -283,7 +283,7 @@ def test_graph_of_a_computed_tensor_is_reported() -> None:
     """A computed tensor comes back as a value; that its graph is gone is named."""
     torch = pytest.importorskip("torch")
     leaf = torch.ones(2, requires_grad=True)
-    found = ProcessState().partial({"leaf": leaf, "loss": leaf.sum(), "flat": torch.ones(1)})
+    found = ProcessState().partial({"leaf": leaf, "loss": leaf.sum(), "flat": torch.ones(1)}, [torch.Tensor])
     assert [(i.name, i.path) for i in found] == [("loss", ".grad_fn")]
 
 
