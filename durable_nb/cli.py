@@ -97,7 +97,7 @@ def _run(verb: str, words: list[str]) -> Report:
     clock = SystemClock()
     settings = Settings.from_environment(os.environ)
     target, rest = _target(verb, words)
-    check(verb, rest)
+    _check(verb, target, rest)
     place = locate(settings, notebook=target if target.endswith(".ipynb") else "", cwd=_folder(target))
     if verb == "trust":
         # The history may be unreadable until it is trusted, so nothing of it is opened here.
@@ -134,6 +134,20 @@ def _run(verb: str, words: list[str]) -> Report:
         checks=lambda: run_checks(repository, place.folder, clock, key_path_of(settings)),
     )
     return run(verb, rest, context)
+
+
+def _check(verb: str, target: str, rest: list[str]) -> None:
+    """Refuse a wrong line; a word too many may have been meant as the folder, which is then not there."""
+    try:
+        check(verb, rest)
+    except UsageError as error:
+        word = error.details.get("word")
+        if target or word is None:
+            raise
+        raise UsageError(
+            f"`{verb}` takes no {word!r}, and there is no folder of that name; nothing was done. "
+            f"Usage: {COMMAND} {verb} [NOTEBOOK or FOLDER]"
+        ) from None
 
 
 def _trust(settings: Settings, folder: Path) -> Report:

@@ -4,6 +4,7 @@
     ├── UsageError(ValueError)       a wrong magic line, option or setting; the cell does not run
     ├── RepositoryError
     │   ├── RepositoryNotFound
+    │   ├── UnknownName              no checkpoint, or no variable, of that name
     │   ├── FormatVersion            written by a newer durable_nb
     │   ├── LeaseHeld                another live kernel writes to this workflow
     │   ├── StaleEpoch               this kernel lost its lease; it may no longer write
@@ -38,6 +39,7 @@ __all__ = [
     "RepositoryNotFound",
     "RestoreError",
     "StaleEpoch",
+    "UnknownName",
     "Untrusted",
     "UsageError",
 ]
@@ -59,6 +61,7 @@ class ErrorCode(StrEnum):
     CHECKPOINT = "checkpoint"
     RESTORE = "restore"
     NON_RETRYABLE = "non_retryable"
+    UNKNOWN_NAME = "unknown_name"
 
 
 class DurableError(Exception):
@@ -97,9 +100,15 @@ class RepositoryError(DurableError):
 
 
 class RepositoryNotFound(RepositoryError):
-    """There is no `.durable` folder (or no such workflow or checkpoint in it)."""
+    """There is no `.durable` folder (or no such workflow, or nothing saved, in it)."""
 
     code = ErrorCode.REPOSITORY_NOT_FOUND
+
+
+class UnknownName(RepositoryError):
+    """The history is there, but no checkpoint or variable of the name that was typed; nothing changed."""
+
+    code = ErrorCode.UNKNOWN_NAME
 
 
 class FormatVersion(RepositoryError):

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from durable_nb.errors import RestoreError
 from durable_nb.history import Attempt, Record, State
 from durable_nb.model import CheckpointId, Manifest, Unsaved
 
@@ -32,6 +33,7 @@ __all__ = [
     "missing_rows",
     "missing_text",
     "note_restored",
+    "not_stored",
     "note_skipped",
     "used_since",
 ]
@@ -46,6 +48,8 @@ NO_CELL: Mapping[str, str] = {
     "repair": "the checkpoint that told is damaged",
 }
 WIDEST = 110
+# How the reason begins of what a person did not want to have saved.
+LEFT_OUT = "left out on request"
 # Said once below what ran again.
 RAN_AGAIN = "Outputs of cells that ran again are not shown; what they do outside of the variables has happened again."
 _OUT = re.compile(r"Out\[\d+\]")
@@ -229,11 +233,25 @@ def error_note(engine: Engine, name: str) -> str:
     entry = engine.absent.get(name)
     if entry is None or name in engine.shell.namespace:
         return ""
-    ancestors = lineage(engine.workflow, engine.head.checkpoint_id if engine.head else None)
-    maker = maker_of(engine.state, entry, ancestors)
+    if entry.reason.startswith(LEFT_OUT):
+        return f"durable_nb: `{name}` is not back: it was {entry.reason.rstrip('.')}. {_makes_it(engine, entry)}"
     where = f"at {name}{entry.path}, " if entry.path else ""
     lost = "was saved, cannot be loaded" if any(n == name for n, _ in engine.unloadable) else "could not be saved"
     said = f"durable_nb: `{name}` {lost} and is not back: {where}{entry.reason.rstrip('.')}."
-    if isinstance(maker, str):
-        return f"{said} Run the cell that makes it."
-    return f"{said} `%durable recompute {name}` runs the cell {maker.label}, which makes it, again as of then."
+    return f"{said} {_makes_it(engine, entry)}"
+
+
+def not_stored(engine: Engine, entry: Unsaved, checkpoint_id: CheckpointId) -> RestoreError:
+    """Return the error for a variable that was asked for, and that this checkpoint tells of without holding it."""
+    what = "was" if entry.reason.startswith(LEFT_OUT) else f"could not be saved in {checkpoint_id}:"
+    hint = f"`{entry.name}` is in this kernel as it is." if _is_live(engine, entry.name) else _makes_it(engine, entry)
+    return RestoreError(f"`{entry.name}` {what} {entry.reason.rstrip('.')}; nothing changed.", hint=hint)
+
+
+def _makes_it(engine: Engine, entry: Unsaved) -> str:
+    """Return what to type, so that a variable which is not back is there."""
+    ancestors = lineage(engine.workflow, engine.head.checkpoint_id if engine.head else None)
+    maker = maker_of(engine.state, entry, ancestors)
+    if isinstance(maker, str) or entry.name not in engine.absent:
+        return "Run the cell that makes it."
+    return f"`%durable recompute {entry.name}` runs the cell {maker.label}, which makes it, again as of then."

@@ -6,6 +6,7 @@ live name changes; when a function here returns, the head says what the live nam
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from durable_nb.capture.staging import Staged
 from durable_nb.engine import missing, pending, processes, versions
 from durable_nb.engine.missing import Remade
 from durable_nb.engine.processes import GUI
-from durable_nb.errors import DurableError, RepositoryNotFound, RestoreError
+from durable_nb.errors import DurableError, RestoreError, UnknownName
 from durable_nb.model import CheckpointId, Delta, Json, Manifest, Unsaved, Variable
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from durable_nb.engine.session import Engine
 
 __all__ = ["Restored", "before_look", "put_back", "restore_checkpoint", "restore_names", "settle", "settle_for"]
+
+_LISTED = 12  # so many variables are spelt out where the one that was asked for is not there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,11 +287,7 @@ def restore_names(engine: Engine, checkpoint_id: CheckpointId, names: Sequence[s
     """Bring single variables back as a checkpoint has them, with those that they share objects with."""
     manifest = engine.workflow.manifest(checkpoint_id)
     if absent := [n for n in names if n not in manifest.names]:
-        kept = ", ".join(sorted(n for n in manifest.names if n.isidentifier())[:12])
-        raise RepositoryNotFound(
-            f"{checkpoint_id} has no variable {', '.join(f'`{n}`' for n in absent)}; nothing changed.",
-            hint=f"It has: {kept}.",
-        )
+        raise _not_in(engine, manifest, absent)
     if engine.writable:
         settle(engine)
         engine.commit_outside(None)
@@ -305,6 +304,21 @@ def restore_names(engine: Engine, checkpoint_id: CheckpointId, names: Sequence[s
             )
         )
     return Restored(checkpoint_id=checkpoint_id, names=tuple(sorted(found)), missing=())
+
+
+def _not_in(engine: Engine, manifest: Manifest, absent: Sequence[str]) -> DurableError:
+    """Return the error for names that a checkpoint does not hold: it could not save them, or never heard of them."""
+    told = [u for u in manifest.unsaved if u.name in absent]
+    if told:
+        return missing.not_stored(engine, told[0], manifest.checkpoint_id)
+    known = sorted(n for n in manifest.names if n.isidentifier())
+    near = difflib.get_close_matches(absent[0], known, n=1)
+    meant = f"Did you mean `{near[0]}`? " if near else ""
+    more = ", …" if len(known) > _LISTED else ""
+    return UnknownName(
+        f"{manifest.checkpoint_id} has no variable {', '.join(f'`{n}`' for n in absent)}; nothing changed.",
+        hint=f"{meant}It has: {', '.join(known[:_LISTED]) or 'no variables'}{more}.",
+    )
 
 
 def put_back(engine: Engine, names: Sequence[str]) -> list[str]:

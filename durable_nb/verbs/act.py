@@ -16,7 +16,7 @@ from durable_nb.engine.pending import load_all
 from durable_nb.engine.restoring import Restored, restore_names
 from durable_nb.engine.starting import start_run
 from durable_nb.engine.words import size_text
-from durable_nb.errors import RepositoryNotFound, UsageError
+from durable_nb.errors import RepositoryNotFound, UnknownName, UsageError
 from durable_nb.model import CheckpointId, EventDraft
 from durable_nb.verbs.arguments import Arguments
 from durable_nb.verbs.context import Context
@@ -52,12 +52,17 @@ def restore(context: Context, args: Arguments) -> Report:
             load_all(engine)
             return Report(lines=[f"{counted(later, 'variable')} more loaded; everything is back."],
                           data={"restored": True, "loaded": later})  # fmt: skip
-        head = engine.head.checkpoint_id if engine.head else "nothing saved yet"
+        if engine.head is None:
+            return Report(
+                lines=["Nothing has been saved yet, so there is nothing to restore; nothing was changed."],
+                data={"restored": False, "checkpoint": None},
+            )
+        head = engine.head.checkpoint_id
         table = missing_text(engine, [u for u in engine.missing if u.name in engine.absent])
         all_of_it = "Everything that could be saved" if table else "Everything"
         return Report(
             lines=[f"{all_of_it} is back already ({head}); nothing was changed.", *filter(None, [table])],
-            data={"restored": False, "checkpoint": engine.head.checkpoint_id if engine.head else None},
+            data={"restored": False, "checkpoint": head},
         )
     run_id = _run_of(context, checkpoint_id)
     restored = continue_run(engine, run_id, checkpoint_id, eager=args.has("--eager"))
@@ -99,7 +104,7 @@ def _known(context: Context, word: str) -> CheckpointId:
     info = context.state.checkpoints.get(word)
     if info is None or word in context.state.deleted:
         last = next(reversed(context.state.checkpoints), "none yet")
-        raise RepositoryNotFound(
+        raise UnknownName(
             f"There is no checkpoint {word}; nothing changed.",
             hint=f"The newest is {last}; `{context.prefix} checkpoints` lists them.",
         )

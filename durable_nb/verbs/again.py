@@ -10,7 +10,7 @@ import difflib
 from durable_nb.engine.missing import RAN_AGAIN, Remade
 from durable_nb.engine.recomputing import recompute as make_again
 from durable_nb.engine.words import counted_names
-from durable_nb.errors import RepositoryNotFound, RestoreError, UsageError
+from durable_nb.errors import RestoreError, UnknownName, UsageError
 from durable_nb.verbs.arguments import Arguments
 from durable_nb.verbs.context import Context
 from durable_nb.verbs.report import Report
@@ -32,7 +32,7 @@ def recompute(context: Context, args: Arguments) -> Report:
     if unknown := [n for n in names if n not in here and n not in engine.absent]:
         near = difflib.get_close_matches(unknown[0], [*engine.absent, *engine.capture.names()], n=1)
         meant = f"Did you mean `{near[0]}`? " if near else ""
-        raise RepositoryNotFound(
+        raise UnknownName(
             f"There is no variable {counted_names(unknown)}, and none of that name is missing; nothing ran.",
             hint=f"{meant}{_there_are(context)}",
         )

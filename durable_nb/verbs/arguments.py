@@ -77,7 +77,7 @@ class Arguments:
                 value = rest.pop(0)
             found[name] = value
         if len(words) > most:
-            raise UsageError(f"`{verb}` takes no {words[most]!r}. Usage: {usage(verb)}")
+            raise UsageError(f"`{verb}` takes no {words[most]!r}. Usage: {usage(verb)}", word=words[most])
         return cls(words=tuple(words), flags=found)
 
 

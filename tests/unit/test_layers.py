@@ -32,6 +32,7 @@ LAYERS = (
     ("verbs",),
     ("kernel", "runner", "server", "executors"),
     ("cli",),
+    ("__main__",),
 )
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 # `testing` holds fakes of every layer and is imported by tests only; the package's own module only forwards, lazily.

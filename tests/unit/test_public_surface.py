@@ -29,6 +29,7 @@ CODES = {
     "CheckpointError": "checkpoint",
     "RestoreError": "restore",
     "NonRetryable": "non_retryable",
+    "UnknownName": "unknown_name",
 }
 OPTION_NAMES = [
     "--rerun",
