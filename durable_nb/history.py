@@ -85,6 +85,8 @@ class Attempt:
     checkpoint_id: str | None = None
     stored_bytes: int = 0
     reused: int = 0
+    met: int = 0  # the event (seq) of the last skip for which it stood, and the number of the cell then
+    met_as: int = 0
     unsaved: tuple[Json, ...] = ()
     # Ran only to make again what a checkpoint could not hold, with its inputs as of then: the attempt (its end's event)
     # that it repeats. Such a try never stands for the cell.
@@ -355,6 +357,7 @@ def _activity_reused(state: State, event: Event) -> None:
     attempt = state.completed.get(event.payload.get("checkpoint_id", ""))
     if attempt is not None and wanted:
         attempt.reused += 1
+        attempt.met, attempt.met_as = event.seq, event.payload.get("execution_count", 0)
 
 
 def _checkpoint_restored(state: State, event: Event) -> None:

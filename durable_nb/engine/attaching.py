@@ -138,18 +138,20 @@ def _bring_back(
         ]
     run = engine.state.run
     assert run is not None
-    story = _story(last, cause, lost)
     if run.head is None:
+        story = _story(last, cause, lost)
         return [f"durable_nb: {story}; nothing had been saved yet."] if story else []
     if engine.settings.restore != "auto":
         engine.append(engine.draft("RunRecovered", {"checkpoint_id": None, "restored": 0, "missing": 0}))
         offer = "`%durable restore` brings it back" if engine.settings.restore == "ask" else "restore is off"
+        story = _story(last, cause, lost)
         return [f"durable_nb: {story or 'an earlier kernel ended'}; {offer} ({run.head})."]
     try:
         restored = continue_run(engine, run.run_id, keep_live=True)
     except DurableError as error:
-        return [f"durable_nb: {story}; it could not be brought back: {error}"]
-    return restored_lines(engine, restored, story)
+        return [f"durable_nb: {_story(last, cause, lost)}; it could not be brought back: {error}"]
+    # Only now: with TZ among the variables of DURABLE_NB_ENV the time zone is another one, and a line has one.
+    return restored_lines(engine, restored, _story(last, cause, lost))
 
 
 def continue_run(

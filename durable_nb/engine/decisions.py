@@ -93,7 +93,7 @@ def _no_candidate(engine: Engine, request: CellRequest, hashed: str) -> str:
     run = engine.state.run
     done = run.by_code.get(hashed, ()) if run else ()
     if done:
-        return "it finished in this kernel; running it again is what you asked for"
+        return "this code finished in this kernel; running it again is what you asked for"
     same = {("id", request.cell_id or ""), ("name", request.name)} - {("id", ""), ("name", "")}
     if run and not same.isdisjoint(run.finished):
         return "its code changed since it finished"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from durable_nb.engine.decisions import decide
-from durable_nb.engine.effects import CellOptions, CellRequest
+from durable_nb.engine.effects import CellOptions, CellRequest, Decision
 from durable_nb.history import Attempt, State
 
 if TYPE_CHECKING:
@@ -42,8 +42,20 @@ def explain(engine: Engine | None, state: State, attempt: Attempt) -> Explanatio
         engine.commit_outside(request)
     decision = decide(engine, request, explain=True)
     if decision.skip:
-        return Explanation(would="skip", headline="would be skipped", reasons=decision.reasons)
+        reasons = (*decision.reasons, *_unseen(decision))
+        return Explanation(would="skip", headline="would be skipped", reasons=reasons)
     return Explanation(would="run", headline="would run", reasons=decision.reasons)
+
+
+def _unseen(decision: Decision) -> tuple[str, ...]:
+    """Return what a skip does not know: inputs that nobody can see were not compared."""
+    unknown = decision.record.inputs.unknown if decision.record is not None else ()
+    if not unknown:
+        return ()
+    return (
+        f"but it has inputs that cannot be seen ({', '.join(unknown)}): whether they changed is not known. "
+        "`--depends PATH`, `--key EXPR` or `--skip-if EXPR` names them; `--rerun` runs it",
+    )
 
 
 def _history_headline(attempt: Attempt) -> str:

@@ -10,6 +10,7 @@ import builtins
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from durable_nb.capture.files_read import Recording
 from durable_nb.capture.outside import METADATA
 from durable_nb.capture.process_stdlib import environment_bytes
 from durable_nb.engine.file_places import left_so_by_later, overwritten
+from durable_nb.engine.missing import label
 from durable_nb.engine.processes import GUI, UNTOUCHED, digests
 from durable_nb.engine.replay import Place
 from durable_nb.engine.saving import process_set
@@ -58,6 +60,7 @@ _STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
 # The version of a name that no checkpoint holds: nothing can prove later that it is the same.
 UNPROVABLE = "?"
 ALL_OUT = "Out[*]"
+_SIDES = re.compile(r" on one side and (.+) on the other")
 REMOVED = "removed"  # the kind of a mark of a file that the cell took away
 
 
@@ -320,18 +323,18 @@ class Present:
         if place is not None:
             if place.version == version or self._equal_digests(name, place, record):
                 return None
-            return f"`{name}` is another version ({_of(place.version)}, was {version})"
+            return f"`{name}` changed ({self._versions(place.version, version)})"
         now = version_now(engine, name)
         if now == version:
             return None
         if now is None:
             return f"`{name}` was read and is not defined now"
         if record.inputs.base is None:
-            return f"`{name}` is another version ({_of(now)}, was {version})"
+            return f"`{name}` changed ({self._versions(now, version)})"
         base = engine.workflow.manifest(record.inputs.base)
         if (text := engine.capture.same(base, engine.workflow.read_group, [name])) is None:
             return None
-        return f"`{name}` changed: {text} (now {self._origin(name)}, was {version})"
+        return f"`{name}` changed: {_plain(text, name)} ({self._versions(now, version)})"
 
     def _equal_digests(self, name: str, place: Place, record: Record) -> bool:
         """Do two stored versions have the same content by their fingerprints, which only prove equality?"""
@@ -341,13 +344,15 @@ class Present:
         one, other = (manifest(c).names.get(name) for c in (place.checkpoint_id, record.inputs.base))
         return one is not None and other is not None and bool(one.digest) and one.digest == other.digest
 
-    def _origin(self, name: str) -> str:
-        head = self.engine.head
-        variable = head.names.get(name) if head else None
-        if variable is None:
-            return "unsaved"
-        made = f", made by {variable.made_by}" if variable.made_by else ""
-        return f"{variable.version}{made}"
+    def _versions(self, now: str | None, then: str) -> str:
+        """Return which versions of a name are compared; a version is called by the checkpoint that it came with."""
+        if now is None:
+            return f"now deleted; the cell read it as {then} has it"
+        if now == UNPROVABLE:
+            return f"now not saved; the cell read it as {then} has it"
+        attempt = self.engine.state.completed.get(now)
+        made = f"made by the cell {label(attempt)}" if attempt is not None else "changed outside of the durable cells"
+        return f"now as {now} has it, {made}; the cell read it as {then} has it"
 
     def aliases_differ(self, record: Record) -> str | None:
         """Return how names that the cell read share objects differently than they did, else None."""
@@ -373,7 +378,7 @@ class Present:
         engine = self.engine
         if component.startswith("os.environ["):
             now = environ_digests(engine, [component[len("os.environ[") : -1]], os.environ).get(component, digest)
-            return None if now == digest else f"{component} is not what it was"
+            return None if now == digest else _not_as_it_was(component)
         place = engine.replay.process.get(component)
         now = (place.version or UNTOUCHED) if place else self.live_process.get(component, UNTOUCHED)
         if now == digest:
@@ -381,7 +386,7 @@ class Present:
         untouched = place is None and now == engine.attached_process.get(component, UNTOUCHED)
         if untouched and (unset or component in DRIFTING):
             return None  # nothing had set it then, nothing has set it since the load
-        return f"{component} is not what it was"
+        return _not_as_it_was(component)
 
     def file_differs(self, mark: Json, record: Record) -> str | None:
         if mark["kind"] == REMOVED:
@@ -410,8 +415,19 @@ class Present:
         return self._key
 
 
-def _of(version: str | None) -> str:
-    return "deleted" if version is None else version
+def _not_as_it_was(component: str) -> str:
+    if component in STREAMS:
+        return (
+            f"the random numbers of `{component.removesuffix('.random')}` go on from another place than they did then"
+        )
+    what = {"cwd": "the working folder"}.get(component, component)
+    return f"{what} is not what it was"
+
+
+def _plain(text: str, name: str) -> str:
+    """Say in words of the notebook how a live value, the one side, differs from what the cell had read, the other."""
+    text = text.replace(f"value[{name!r}]", name).replace(" is not the same on both sides", " is another one now")
+    return _SIDES.sub(r" now, and \1 then", text)
 
 
 def _partition(groups: Mapping[str, str]) -> frozenset[frozenset[str]]:

@@ -33,6 +33,7 @@ __all__ = [
     "missing_rows",
     "missing_text",
     "note_restored",
+    "place",
     "not_stored",
     "note_skipped",
     "used_since",
@@ -208,8 +209,14 @@ def missing_rows(engine: Engine, entries: Iterable[Unsaved]) -> list[tuple[str, 
     rows: list[tuple[str, ...]] = []
     for entry in entries:
         cell, line = advice(engine.state, entry, ancestors) if entry.name in engine.absent else ("", "")
-        rows.append((f"{entry.name}{entry.path}", entry.type, cell, line, _short(entry.reason)))
+        rows.append((place(entry), entry.type, cell, line, _short(entry.reason)))
     return rows
+
+
+def place(entry: Unsaved) -> str:
+    """Return where it is: a path inside an object continues its name, that of a part of the process state has none."""
+    apart = "." if entry.path and (entry.path[0].isalnum() or entry.path[0] == "_") else ""
+    return f"{entry.name}{apart}{entry.path}"
 
 
 def _short(text: str) -> str:
@@ -235,7 +242,7 @@ def error_note(engine: Engine, name: str) -> str:
         return ""
     if entry.reason.startswith(LEFT_OUT):
         return f"durable_nb: `{name}` is not back: it was {entry.reason.rstrip('.')}. {_makes_it(engine, entry)}"
-    where = f"at {name}{entry.path}, " if entry.path else ""
+    where = f"at {place(entry)}, " if entry.path else ""
     lost = "was saved, cannot be loaded" if any(n == name for n, _ in engine.unloadable) else "could not be saved"
     said = f"durable_nb: `{name}` {lost} and is not back: {where}{entry.reason.rstrip('.')}."
     return f"{said} {_makes_it(engine, entry)}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from durable_nb.engine.interrupts import uninterrupted
-from durable_nb.engine.words import size_text
+from durable_nb.engine.words import counted_names, size_text
 from durable_nb.errors import CheckpointError, DurableError, RepositoryError, RepositoryNotFound
 from durable_nb.model import CheckpointId, Delta, Event, EventDraft, Json, Manifest, Unsaved
 
@@ -182,7 +182,9 @@ def degrade(engine: Engine, what: str, error: BaseException) -> None:
     detail = str(cause) if isinstance(cause, (OSError, DurableError)) else f"{type(cause).__name__}: {cause}"
     engine.trouble = f"could not {what}: {detail}".rstrip(".")
     if isinstance(cause, RepositoryNotFound):  # what was stored is not there, and the error says what to do
-        engine.shell.say(f"durable_nb {engine.trouble}.")
+        later = engine.capture.lazy.names
+        only_there = f" Not loaded yet: {counted_names(sorted(later))}." if later else ""
+        engine.shell.say(f"durable_nb {engine.trouble}.{only_there}")
         return
     safe = f"checkpoint {engine.head.checkpoint_id} is intact" if engine.head else "nothing was saved before"
     engine.shell.say(

@@ -17,10 +17,12 @@ from durable_nb.ports import Clock, Files, TellsFolders
 from durable_nb.store.process_identity import is_alive
 from durable_nb.store.signing import canonical_json
 
-__all__ = ["GRACE_S", "Lease", "current_owner", "holders"]
+__all__ = ["GONE", "GRACE_S", "Lease", "current_owner", "holders"]
 
 # A kernel on another host cannot be asked whether it lives. It is respected for so long after its last sign of life.
 GRACE_S = 60.0
+# How the sentence begins when what was stored is not there any more; whoever shows it can tell it from other trouble.
+GONE = "The folder of this notebook's history was removed or moved while this kernel was running"
 _CLAIM = ".json"
 _RELEASED = ".released"
 _BEAT = ".beat"
@@ -130,10 +132,10 @@ class Lease:
             self._claimed = found
         else:
             raise RepositoryNotFound(
-                "The folder of this notebook's history was removed or moved while this kernel was running, so nothing "
-                "can be saved there any more. Your variables in memory are untouched.",
-                hint="Type `%reload_ext durable_nb`, then run a durable cell: it begins a new history, with all of "
-                "them. Or put the folder back.",
+                f"{GONE}, so nothing can be saved there. What is in memory is untouched; what was not loaded yet is "
+                "in that folder alone.",
+                hint="Put the folder back, and the next cell saves again. Or type `%reload_ext durable_nb`, then run a "
+                "durable cell: it begins a new history, with what is in memory.",
             )
 
     def _stamp_now(self) -> object:

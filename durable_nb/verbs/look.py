@@ -18,11 +18,15 @@ from durable_nb.engine.words import clock_text, duration_text, size_text
 from durable_nb.errors import DurableError, Untrusted, UsageError
 from durable_nb.history import Attempt, Run, State, fold
 from durable_nb.model import Json
+from durable_nb.store.lease import GONE
 from durable_nb.verbs.arguments import Arguments
 from durable_nb.verbs.context import Context
 from durable_nb.verbs.report import Report, Table, counted
 
 __all__ = ["cells", "checkpoints", "events", "label", "list_workflows", "sql", "status", "why"]
+
+
+BETWEEN = "between cells"  # what changed something while no durable cell ran
 
 
 def label(attempt: Attempt) -> str:
@@ -86,7 +90,9 @@ def status(context: Context, args: Arguments) -> Report:
     lines = [f"workflow {context.workflow.workflow_id} · {_run_text(context, run)}"]
     lines += _kernel_lines(state)
     if context.engine is not None and context.engine.trouble:
-        lines.append(f"NOT SAVED: {context.engine.trouble}. What is in memory is right; the next cell tries again.")
+        # Where the folder is gone the sentence has said what helps: to try again does not.
+        again = "" if GONE in context.engine.trouble else " What is in memory is right; the next cell tries again."
+        lines.append(f"NOT SAVED: {context.engine.trouble}.{again}")
     if not context.workflow.writable and context.engine is not None:
         lines.append("read-only: cells run here without being durable; loading the extension told why")
     lines += _saving_lines(context)
@@ -97,15 +103,7 @@ def status(context: Context, args: Arguments) -> Report:
     columns = ("cell", "state", "attempts", "skipped", "took", "checkpoint", "stored", "error")
     tables = [Table(columns=columns, rows=rows)]
     if unsaved:
-        tables.append(
-            Table(
-                columns=("not saved", "path", "type", "reason", "made by", "not back: type this"),
-                rows=[
-                    (u["name"], u["path"], u["type"], u["reason"], u["cell"] or u["made_by"], u["type_this"])
-                    for u in unsaved
-                ],
-            )
-        )
+        tables.append(_unsaved_table(state, unsaved))
     if later:
         shown = [(name, kind, size_text(size)) for name, kind, size in later]
         tables.append(Table(columns=("not loaded yet", "type", "size"), rows=shown))
@@ -186,6 +184,24 @@ def _unsaved(context: Context) -> list[dict[str, str]]:
     return found
 
 
+def _unsaved_table(state: State, unsaved: Sequence[dict[str, str]]) -> Table:
+    """Return what is not saved as a table; the lines to type are a column of it where something is not back."""
+    columns = ("not saved", "path", "type", "reason", "made by", "makes it again")
+    rows = [
+        (u["name"], u["path"], u["type"], u["reason"], u["cell"] or _maker_words(state, u["made_by"]), u["type_this"])
+        for u in unsaved
+    ]
+    shown = len(columns) if any(u["type_this"] for u in unsaved) else len(columns) - 1
+    return Table(columns=columns[:shown], rows=[row[:shown] for row in rows])
+
+
+def _maker_words(state: State, made_by: str) -> str:
+    """Return what a person calls what made a value: the history knows cells by ids, and all else by a word."""
+    if made_by == "outside":
+        return BETWEEN
+    return next((label(a) for a in reversed(state.attempts) if a.activity_id == made_by), made_by)
+
+
 def cells(context: Context) -> list[str]:
     """Return what the cells of this run are called."""
     return [label(attempt) for attempt in _latest(context.state, context.state.run)]
@@ -197,19 +213,37 @@ def why(context: Context, args: Arguments) -> Report:
     known = [label(a) for a in attempts]
     there_are = f"Cells: {', '.join(known)}." if known else "No cell has run in it yet."
     if not args.words:
-        raise UsageError(f"`why` needs a cell: its name or its number. {there_are}")
+        raise UsageError(f"`why` needs a cell: its name, or the number that stood beside it. {there_are}")
     word = args.words[0].strip("[]")
-    found = [a for a in attempts if word in (a.name, a.activity_id, a.cell_id, str(a.execution_count))]
-    if not found:
+    attempt = _attempt_of(context.state, attempts, word)
+    if attempt is None:
         near = difflib.get_close_matches(word, known, n=1)
         meant = f" Did you mean {near[0]}?" if near else ""
         raise UsageError(f"No cell {args.words[0]!r} in this run.{meant} {there_are}")
-    attempt = found[-1]
     told = explain(context.engine, context.state, attempt)
     lines = [f"cell {label(attempt)}: {told.headline}", *(f"  · {reason}" for reason in told.reasons)]
     data = {"cell": label(attempt), "activity_id": attempt.activity_id, "would": told.would,
             "reasons": list(told.reasons), "last_decision": list(attempt.decision)}  # fmt: skip
     return Report(lines=lines, data=data)
+
+
+def _attempt_of(state: State, latest: Sequence[Attempt], word: str) -> Attempt | None:
+    """Return the attempt that a person means: of the cell of that name as it was met last, run or skipped.
+
+    An edit may have been undone since the cell ran last: then an earlier attempt stands for it again. A number is what
+    stood beside the cell at any time; the last cell that had it is meant.
+    """
+    if not latest:
+        return None
+    run_id, number = latest[0].run_id, int(word) if word.isdecimal() else 0
+    tries = [a for a in state.attempts if a.run_id == run_id and not a.recompute]
+    for called in (
+        [a for a in tries if word in (a.name, a.activity_id, a.cell_id)],
+        [a for a in tries if number and number in (a.execution_count, a.met_as)],
+    ):
+        if called:
+            return max(called, key=lambda a: max(a.seq, a.met))
+    return None
 
 
 def checkpoints(context: Context, args: Arguments) -> Report:
@@ -222,7 +256,7 @@ def checkpoints(context: Context, args: Arguments) -> Report:
     for info in state.checkpoints.values():
         if info.checkpoint_id in state.deleted:
             continue
-        made = labels.get(info.checkpoint_id) or {"outside": "between cells"}.get(info.reason, info.reason)
+        made = labels.get(info.checkpoint_id) or {"outside": BETWEEN}.get(info.reason, info.reason)
         mark = "head" if info.checkpoint_id == head else ""
         mark = "damaged" if info.checkpoint_id in state.corrupted else mark
         rows.append((info.checkpoint_id, clock_text(info.timestamp), made, info.changed, info.unsaved,

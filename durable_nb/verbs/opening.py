@@ -117,11 +117,32 @@ def open_repository(settings: Settings, folder: Path, *, clock: Clock, create: b
             f"There is no history in {folder.parent}.",
             hint="Name the notebook or its folder, or type `%load_ext durable_nb` in a notebook there to begin one.",
         )
-    if create:
-        folder.parent.mkdir(parents=True, exist_ok=True)
     key = SigningKey.load_or_create(key_path_of(settings))
-    return Repository.open(
-        LocalFiles(folder), key=key, clock=clock, create=create, trust=trust, accepts=trusted(settings).accepts
+    try:
+        if create:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+        return Repository.open(
+            LocalFiles(folder), key=key, clock=clock, create=create, trust=trust, accepts=trusted(settings).accepts
+        )
+    except (OSError, RepositoryError) as error:
+        cause = error if isinstance(error, OSError) else error.__cause__
+        if not isinstance(cause, OSError):
+            raise
+        raise _not_opened(settings, folder, cause, error) from cause
+
+
+def _not_opened(settings: Settings, folder: Path, cause: OSError, error: Exception) -> RepositoryError:
+    """Return the error for a folder that the system refuses, with its name: a setting may be what is wrong."""
+    hint = "Make it writable, or name another folder in DURABLE_NB_DIR before the kernel starts."
+    if settings.dir:
+        hint = f"DURABLE_NB_DIR={settings.dir} names it: name a folder there that can be made and written."
+    elif isinstance(error, RepositoryError):
+        hint = error.hint
+    return RepositoryError(
+        f"Opening this notebook's history failed: {folder}: {cause.strerror or cause}. Your variables are untouched in "
+        "memory, and every checkpoint is as safe as before.",
+        hint=hint,
+        errno=cause.errno,
     )
 
 

@@ -28,7 +28,7 @@ ELSEWHERE = {"demo", "recompute"}  # these have files of their own
 # What magic and command tell alike; the others know more in a live kernel.
 ALIKE = ("checkpoints", "events", 'sql "SELECT name, status FROM activities ORDER BY name"', "verify", "gc --dry-run")
 WRONG = {
-    "": ("why", "needs a cell: its name or its number. Cells: a, bad, b."),
+    "": ("why", "needs a cell: its name, or the number that stood beside it. Cells: a, bad, b."),
     "unknown cell": ("why aa", "No cell 'aa' in this run. Did you mean a?"),
     "unknown verb": ("stauts", "Did you mean `status`?"),
     "later verb": ("undo", "comes with a later version"),
