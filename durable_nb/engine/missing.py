@@ -32,10 +32,10 @@ __all__ = [
     "maker_of",
     "missing_rows",
     "missing_text",
-    "note_restored",
-    "place",
     "not_stored",
+    "note_restored",
     "note_skipped",
+    "place",
     "used_since",
 ]
 

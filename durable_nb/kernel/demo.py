@@ -22,7 +22,7 @@ from durable_nb.clock import SystemClock
 from durable_nb.config import Settings
 from durable_nb.engine.words import duration_text
 from durable_nb.errors import UsageError
-from durable_nb.kernel.demo_cells import Cell, comparable, read_cells, skipped
+from durable_nb.kernel.demo_cells import Cell, comparable, first_difference, read_cells, skipped, timeless
 from durable_nb.kernel.driver import Kernel, Reply
 from durable_nb.kernel.fingerprint import CELL
 from durable_nb.model import Json
@@ -33,6 +33,7 @@ from durable_nb.verbs.report import Report, Table
 __all__ = ["demo"]
 
 CELL_TIMEOUT_S = 600
+WIDEST = 96
 # The cell to die in is looked for in this part of the notebook: some work is done by then, and some is left.
 MIDDLE = (0.35, 0.9)
 
@@ -194,8 +195,10 @@ def _report(cells: Sequence[Cell], whole: Seen, again: Seen, notebook: Path) -> 
     by_kernel, history = _query(notebook, BY_KERNEL, HISTORY)
     finished = {name for kernel, name, event, _ in by_kernel.rows if kernel == 1 and event == "ActivityCompleted"}
     ran = {name: why for kernel, name, event, why in by_kernel.rows if kernel == 2 and event == "ActivityStarted"}
+    others = _differing_cells(cells, whole, again)
+    times_only = [i for i in others if timeless(whole.outputs[i]) == timeless(again.outputs[i])]
     differing = [
-        *(f"cell {cells[i].name} shows something else" for i in _differing_cells(cells, whole, again)),
+        *(f"cell {cells[i].name} shows something else" for i in others if i not in times_only),
         *(f"variable {name} differs" for name in _differing_variables(whole, again)),
         *(f"cell {name} was finished and ran again: {why}" for name, why in ran.items() if name in finished),
         *(f"cell {name} was finished and not skipped" for name in sorted(finished - set(again.skipped) - set(ran))),
@@ -207,6 +210,11 @@ def _report(cells: Sequence[Cell], whole: Seen, again: Seen, notebook: Path) -> 
         f"outputs of {compared} cells and {len(whole.variables)} variables compared with those of the "
         f"uninterrupted run: {'all equal' if not differing else 'NOT EQUAL'}",
         *differing,
+        *_shown([i for i in others if i not in times_only], cells, whole, again),
+        *(
+            f"cell {cells[i].name} shows other times, sizes in bytes or ids of runs, and is the same otherwise"
+            for i in times_only
+        ),
         *_bodies(notebook.with_name("ran.log")),
         "",
         "The history, by SQL:",
@@ -217,10 +225,25 @@ def _report(cells: Sequence[Cell], whole: Seen, again: Seen, notebook: Path) -> 
         "skipped": again.skipped,
         "ran": list(ran),
         "differing": differing,
+        "other_times": [cells[i].name for i in times_only],
         "history": loads(history.to_json()),
     }
     table = Table(columns=history.columns, rows=history.rows)
     return Report(lines=lines, tables=[table], data=data, ok=not differing)
+
+
+def _shown(places: Sequence[int], cells: Sequence[Cell], whole: Seen, again: Seen) -> list[str]:
+    """Return the first line that differs of each of these cells, and what need not mean that anything was lost."""
+    lines = []
+    for i in places:
+        one, other = first_difference(whole.outputs[i], again.outputs[i])
+        lines += [
+            f"  {cells[i].name}, uninterrupted:  {one[:WIDEST]}",
+            f"  {cells[i].name}, after the kill: {other[:WIDEST]}",
+        ]
+    if lines:
+        lines.append("What a cell takes from the clock, the process or the network is new in every run, killed or not.")
+    return lines
 
 
 def _bodies(log: Path) -> list[str]:

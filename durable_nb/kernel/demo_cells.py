@@ -5,19 +5,24 @@ Pure; called by `demo` and by the tests that kill notebooks half-way.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from durable_nb.errors import UsageError
 from durable_nb.model import Json
 
-__all__ = ["Cell", "comparable", "read_cells", "skipped"]
+__all__ = ["Cell", "comparable", "first_difference", "read_cells", "skipped", "timeless"]
 
 LOAD = "%load_ext durable_nb"
 _HEADER = re.compile(r"\s*%%durable[ \t]*(?P<name>\w[\w.\-]*)?")
 _SKIP_LINE = re.compile(r"finished \d\d:\d\d:\d\d in .* · skipped")
+# What is new in every run, killed or not: times of day, how long something took, ids of runs; and how large what was
+# stored is, because these are in it.
+_MOMENT = re.compile(r"\b\d\d:\d\d:\d\d\b|\bin \d[\d.]* m?s\b|\br[0-9a-f]{8}-[0-9a-f]{6}\b|\b\d[\d.]* (?:[KMG]i)?B\b *")
 _HISTORY = re.compile(r"^\s*%(durable\s|durable$|%durable_sql)", re.MULTILINE)
 
 
@@ -86,6 +91,36 @@ def comparable(outputs: Sequence[Mapping[str, Json]]) -> list[Json]:
         else:
             seen.append([kind, output["data"]])
     return seen
+
+
+def timeless(outputs: Sequence[Json]) -> str:
+    """Return comparable outputs as a text without times of day, durations, sizes in bytes and ids of runs."""
+    return _MOMENT.sub("…", json.dumps(outputs, sort_keys=True, ensure_ascii=False))
+
+
+def first_difference(one: Sequence[Json], other: Sequence[Json]) -> tuple[str, str]:
+    """Return the first lines of two comparable outputs that are not the same; what has no text is named by its kind."""
+    pairs = zip_longest(_lines(one), _lines(other), fillvalue="(nothing)")
+    found = [(a, b) for a, b in pairs if a != b]
+    return next(
+        (pair for pair in found if len({_MOMENT.sub("…", line) for line in pair}) > 1), found[0] if found else ("", "")
+    )
+
+
+def _lines(outputs: Sequence[Json]) -> list[str]:
+    found: list[str] = []
+    for kind, *rest in outputs:
+        if kind == "stream":
+            found += rest[1].splitlines()
+        elif kind == "error":
+            found.append(": ".join(rest))
+        else:
+            data = rest[0]
+            others = {mime: content for mime, content in data.items() if mime != "text/plain"}
+            digest = hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()[:8]
+            found += str(data.get("text/plain", "")).splitlines()
+            found += [f"({', '.join(sorted(others))}, content {digest})"] if others else []
+    return found
 
 
 def _is_skip_line(output: Mapping[str, Json]) -> bool:

@@ -336,7 +336,8 @@ FROM items;
 CREATE VIEW errors AS
 SELECT
     timestamp, workflow_id, run_id, activity_id, attempt, event_type,
-    coalesce((payload->>'$.error_type'), (payload->>'$.cause'), (payload->>'$.timeout_type'), event_type) AS error_type,
+    -- Of a loss there is no type, only a cause, which is the message.
+    coalesce((payload->>'$.error_type'), (payload->>'$.timeout_type'), event_type) AS error_type,
     coalesce((payload->>'$.error_message'), (payload->>'$.error'), (payload->>'$.reason'), (payload->>'$.cause'))
         AS message,
     (payload->>'$.traceback') AS traceback,

@@ -11,7 +11,7 @@ import pytest
 
 from durable_nb.cli import OK, SAYS_NO, USAGE, main
 from durable_nb.errors import UsageError
-from durable_nb.kernel.demo_cells import comparable, read_cells, skipped
+from durable_nb.kernel.demo_cells import comparable, first_difference, read_cells, skipped, timeless
 from durable_nb.kernel.fingerprint import fingerprints
 
 
@@ -46,6 +46,19 @@ def test_a_notebook_that_differs_by_itself_is_told(tmp_path: Path, capsys: pytes
     code = main(["demo", str(path), "--json"])
     told = json.loads(capsys.readouterr().out)
     assert (told["differing"], code) == (["cell cell-4 shows something else"], SAYS_NO)
+
+
+def test_what_differs_is_shown_and_times_of_day_are_no_loss() -> None:
+    """The first line that differs is told; outputs that only tell the time, a duration or a run's id are as good."""
+    one = [["stream", "stdout", "start\nsaved 12:00:01 in 4 ms (r6b0c6e91-fd925a)\n7\n"]]
+    other = [["stream", "stdout", "start\nsaved 12:10:09 in 5.2 ms (r6b0c6fff-000000)\n7\n"]]
+    assert timeless(one) == timeless(other)
+    assert first_difference(one, other) == tuple(lines[0][2].splitlines()[1] for lines in (one, other))
+    third = [["stream", "stdout", other[0][2].replace("\n7", "\n8")]]
+    assert (timeless(one) != timeless(third), first_difference(one, third)) == (True, ("7", "8"))
+    assert first_difference(one, []) == ("start", "(nothing)")
+    images = [[["display_data", {"image/png": text, "text/plain": "<Figure>"}]] for text in ("abc", "abd")]
+    assert [found.startswith("(image/png, content ") for found in first_difference(*images)] == [True, True]
 
 
 @pytest.mark.timeout(300)

@@ -300,8 +300,8 @@ def test_errors_and_resources(world):
     fill(world.history)
     assert [
         ("ActivityFailed", "ValueError", "no data"),
-        ("KernelLost", "signal 9", "signal 9"),
-        ("ActivityLost", "signal 9", "signal 9"),
+        ("KernelLost", "KernelLost", "signal 9"),
+        ("ActivityLost", "ActivityLost", "signal 9"),
     ] == rows(world, "SELECT event_type, error_type, message FROM errors ORDER BY seq")
     assert [(1.2, 50_000_000, 100)] == rows(
         world, "SELECT DISTINCT cpu_s, rss_bytes, stored_bytes FROM resources WHERE cpu_s IS NOT NULL"
