@@ -45,6 +45,7 @@ from durable_nb.verbs import VERBS, Context, Report, run, subjects
 from durable_nb.verbs.checks import run_checks
 from durable_nb.verbs.opening import (
     Place,
+    first_line,
     locate,
     new_run_id,
     notebook_path,
@@ -212,6 +213,7 @@ def _load(ip: Any) -> None:
     )
     extension.magics = magics
     there = set(ip.user_ns)
+    begins = workflow.writable and next(iter(workflow.events()), None) is None
     try:
         lines = attach(engine, _identity(owner))
     except BaseException:
@@ -231,7 +233,7 @@ def _load(ip: Any) -> None:
         saving.start(engine)
     if workflow.writable:
         extension.heartbeat.start()
-    for text in filter(None, [line, *lines]):
+    for text in filter(None, [line, *lines, first_line(settings, place, repository) if begins else ""]):
         shell.say(text)
 
 

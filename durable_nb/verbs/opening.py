@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import secrets
 import shlex
 import threading
@@ -30,6 +31,7 @@ from durable_nb.verbs.trusting import key_path_of, trusted
 __all__ = [
     "Place",
     "all_events",
+    "first_line",
     "history_folder",
     "locate",
     "new_run_id",
@@ -201,6 +203,33 @@ def open_to_write(
     assert held is not None
     workflow = repository.workflow(place.workflow_id, kernel_id=kernel_id, owner=None)
     return workflow, f"durable_nb: {held} Until then cells run here without being durable (read-only)."
+
+
+def first_line(settings: Settings, place: Place, repository: Repository) -> str:
+    """Return what is said when a notebook's history begins: where, and whose it might have been under another name.
+
+    A notebook that was renamed finds nothing of its own: the history that is left has a name that no file has now.
+    """
+    here, folder = Path.cwd(), place.folder
+    shown = folder.relative_to(here) if folder.is_relative_to(here) else folder
+    line = f"durable_nb: a new history begins in {shown}."
+    if settings.dir or settings.workflow or not place.named:
+        return line
+    left = [
+        name
+        for name in repository.workflow_ids()
+        if name != place.workflow_id
+        and name != DEFAULT
+        and not name.startswith(f"{DEFAULT}-")
+        # Any text can be a name; `os.path` calls one that cannot be a file's not there.
+        and not any(os.path.exists(folder.parent / f"{name}{ending}") for ending in ("", ".ipynb"))
+    ]
+    if not left:
+        return line
+    return (
+        f"{line} If this notebook was renamed: the history of {', '.join(f'«{name}»' for name in left[:3])} is there, "
+        f"whose notebook is not; a kernel started with DURABLE_NB_WORKFLOW={left[0]} goes on with it."
+    )
 
 
 def when_drained(repository: Repository, name: str, owner: Owner, say: Callable[[str], None]) -> Workflow:

@@ -309,7 +309,7 @@ def test_notebooks_of_one_name_stay_apart_in_a_shared_folder(tmp_path: Path) -> 
         (tmp_path / folder).mkdir()
         told_by = {"JPY_SESSION_NAME": str(tmp_path / folder / "n.ipynb"), "DURABLE_NB_DIR": str(tmp_path / "shared")}
         with Lives(tmp_path / folder, durable=False, environ=told_by) as lives:
-            assert lives.loaded == ""
+            assert lives.loaded == f"durable_nb: a new history begins in {tmp_path / 'shared'}."
             lives.run(f"%%durable cell\nx = {folder!r}")
     listed = _strict(
         command(

@@ -170,3 +170,31 @@ def test_a_history_that_is_gone_says_what_is_only_there(tmp_path: Path) -> None:
         )
         status = said(lives.run("%durable status"))
         assert ("NOT SAVED: " in status, "the next cell tries again" in status) == (True, False)
+
+
+def test_the_first_load_says_that_it_works(tmp_path: Path) -> None:
+    """One line tells where the history begins; loading again, in this kernel or the next, begins none."""
+    line = "durable_nb: a new history begins in .durable."
+    with Lives(tmp_path, durable=False) as lives:
+        assert lives.loaded == line
+        lives.run("%%durable a\nx = 1")
+        assert said(lives.run("%reload_ext durable_nb")) == ""
+        assert line not in lives.kill()
+
+
+def test_a_renamed_notebook_is_told_of_its_history(tmp_path: Path) -> None:
+    """Where the history of a notebook is there and the notebook is not, the first load of another one says so."""
+    told = {}
+    for name in ("new", "beside"):
+        (tmp_path / f"{name}.ipynb").write_text("{}")
+    for name in ("old", "new", "beside"):
+        environ = {"JPY_SESSION_NAME": str(tmp_path / f"{name}.ipynb")}
+        with Lives(tmp_path, durable=False, environ=environ) as lives:
+            told[name] = lives.loaded
+            lives.run("%%durable a\nx = 1")
+        if name == "new":  # named after it, as it should be now
+            (tmp_path / "old.ipynb").write_text("{}")
+    begins = "durable_nb: a new history begins in .durable."
+    assert (begins, begins) == (told["old"], told["beside"])
+    assert "the history of «old» is there, whose notebook is not" in told["new"]
+    assert "DURABLE_NB_WORKFLOW=old goes on with it." in told["new"]
