@@ -32,7 +32,7 @@ from durable_nb.verbs.opening import (
     told_where,
     when_drained,
 )
-from durable_nb.verbs.trusting import accept, key_path_of
+from durable_nb.verbs.trusting import accept, accepted, key_path_of
 
 __all__ = ["main"]
 
@@ -152,9 +152,7 @@ def _check(verb: str, target: str, rest: list[str]) -> None:
 
 def _trust(settings: Settings, folder: Path) -> Report:
     folder = history_folder(folder)
-    count = accept(settings, folder)
-    line = f"{count} objects in {folder} are trusted from now on." if count else f"{folder} was trusted already."
-    return Report(lines=[line], data={"folder": str(folder), "accepted": count})
+    return accepted(folder, accept(settings, folder))
 
 
 def _target(verb: str, words: list[str]) -> tuple[str, list[str]]:

@@ -22,6 +22,7 @@ from durable_nb.verbs.arguments import Arguments
 from durable_nb.verbs.context import Context
 from durable_nb.verbs.opening import history_folder
 from durable_nb.verbs.report import Report, Table, counted
+from durable_nb.verbs.trusting import accepted
 
 __all__ = ["demo", "doctor", "gc", "new", "restorable", "restore", "trust", "verify"]
 
@@ -228,10 +229,8 @@ def gc(context: Context, args: Arguments) -> Report:
     """Remove what no kept checkpoint reaches; `--dry-run` only counts it."""
     found = context.repository.gc(dry_run=args.has("--dry-run"))
     verb = "would be removed" if found.dry_run else "removed"
-    line = (
-        f"{found.chunks} chunks, {found.packs} packs, {found.manifests} manifests {verb}: "
-        f"{size_text(found.freed_bytes)} freed, {size_text(found.kept_bytes)} kept."
-    )
+    counts = (counted(found.chunks, "chunk"), counted(found.packs, "pack"), counted(found.manifests, "manifest"))
+    line = f"{', '.join(counts)} {verb}: {size_text(found.freed_bytes)} freed, {size_text(found.kept_bytes)} kept."
     data = {"chunks": found.chunks, "packs": found.packs, "manifests": found.manifests,
             "freed_bytes": found.freed_bytes, "kept_bytes": found.kept_bytes, "dry_run": found.dry_run}  # fmt: skip
     return Report(lines=[line], data=data)
@@ -240,9 +239,7 @@ def gc(context: Context, args: Arguments) -> Report:
 def trust(context: Context, args: Arguments) -> Report:
     """Trust the history in a folder as it is now: it was made with another key, and restoring runs code from it."""
     folder = history_folder(Path(args.words[0]).expanduser()) if args.words else context.folder
-    added = context.trust(folder)
-    line = f"{added} objects in {folder} are trusted from now on." if added else f"{folder} was trusted already."
-    return Report(lines=[line], data={"folder": str(folder), "accepted": added})
+    return accepted(folder, context.trust(folder))
 
 
 def doctor(context: Context, args: Arguments) -> Report:

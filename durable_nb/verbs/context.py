@@ -41,7 +41,7 @@ class Context:
     prefix: str
     take_lease: Callable[[], Workflow]
     new_run_id: Callable[[], str]
-    trust: Callable[[Path], int]
+    trust: Callable[[Path], int | None]
     checks: Callable[[], Mapping[str, Any]]
     demo: Callable[[Sequence[str]], Report]
 
