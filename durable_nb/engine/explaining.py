@@ -29,6 +29,9 @@ def explain(engine: Engine | None, state: State, attempt: Attempt) -> Explanatio
     """Explain the decision about the cell of this attempt, as it would fall now."""
     if engine is None:
         return Explanation(would="unknown", headline=_history_headline(attempt), reasons=tuple(attempt.decision))
+    if not engine.writable:
+        reason = "this kernel is read-only: nothing is recorded here, and nothing is skipped"
+        return Explanation(would="run", headline="would run", reasons=(reason,))
     transformed = engine.shell.transform(attempt.source)
     request = CellRequest(
         source=attempt.source,
@@ -38,8 +41,7 @@ def explain(engine: Engine | None, state: State, attempt: Attempt) -> Explanatio
         options=CellOptions.from_json(attempt.options),
         cell_id=attempt.cell_id,
     )
-    if engine.writable:
-        engine.commit_outside(request)
+    engine.commit_outside(request)
     decision = decide(engine, request, explain=True)
     if decision.skip:
         reasons = (*decision.reasons, *_unseen(decision))

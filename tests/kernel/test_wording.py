@@ -198,3 +198,30 @@ def test_a_renamed_notebook_is_told_of_its_history(tmp_path: Path) -> None:
     assert (begins, begins) == (told["old"], told["beside"])
     assert "the history of «old» is there, whose notebook is not" in told["new"]
     assert "DURABLE_NB_WORKFLOW=old goes on with it." in told["new"]
+
+
+def test_a_second_kernel_reads_and_skips_nothing(tmp_path: Path) -> None:
+    """Beside the kernel that writes, the saved variables come back on request; cells run, and `why` says so."""
+    environ = {"JPY_SESSION_NAME": str(tmp_path / "n.ipynb")}
+    cell = "%%durable a\nx = 1"
+    with Lives(tmp_path, durable=False, environ=environ) as first:
+        first.run(cell)
+        first.kill()
+        with Lives(tmp_path, durable=False, environ=environ) as second:
+            assert f"Another kernel writes to this notebook's history: process {first.kernel.pid} " in second.loaded
+            assert "1 variable of 1 finished cell is back" in said(second.run("%durable restore"))
+            assert second.run("x").result == "1"
+            assert _why(second, "a")[0] == "run"
+            assert not skipped(second.run(cell))
+            assert second.kernel.run("%durable new").ename == "LeaseHeld"
+
+
+def test_cells_that_read_what_was_left_out_are_never_skipped(tmp_path: Path) -> None:
+    """Nothing tells whether the value is the same, so the cell runs, and `why` names the variable."""
+    cells = ["%%durable a --exclude secret\nsecret = 'x'", "%%durable b\nn = len(secret)"]
+    with Lives(tmp_path, durable=False) as lives:
+        lives.run(*cells)
+        lives.kill()
+        lives.run("secret = 'x'")
+        assert _why(lives, "b") == ("run", "it reads `secret`, which no checkpoint can hold")
+        assert not skipped(lives.run(cells[1]))
