@@ -53,7 +53,7 @@ class Settings:
     key_file: str = ""
     workflow: str = ""
     env: str = ""
-    durability: str = "sync"
+    durability: str = "async"
     inflight: str = "512MiB"
     lazy: str = "auto"
     eager_bytes: int = 64 * 1024 * 1024

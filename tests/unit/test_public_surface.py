@@ -137,7 +137,7 @@ def test_settings() -> None:
         "key_file": "",
         "workflow": "",
         "env": "",
-        "durability": "sync",
+        "durability": "async",
         "inflight": "512MiB",
         "lazy": "auto",
         "eager_bytes": 64 * 1024 * 1024,
@@ -146,7 +146,7 @@ def test_settings() -> None:
     assert expected == {name: getattr(defaults, name) for name in Settings.__slots__}
     for name in expected:
         values = {"skip": "never", "on_restart": "continue", "unknown_inputs": "run", "restore": "off", "lazy": "off",
-                  "durability": "async", "inflight": "2GiB", "eager_bytes": "0"}  # fmt: skip
+                  "durability": "sync", "inflight": "2GiB", "eager_bytes": "0"}  # fmt: skip
         value = values.get(name, "x")
         assert value == str(getattr(Settings.from_environment({f"DURABLE_NB_{name.upper()}": value}), name))
 
