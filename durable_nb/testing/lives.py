@@ -82,6 +82,11 @@ class Lives:
         assert reply.status == "ok", (expression, reply)
         return json.loads(reply.text())
 
+    def status(self) -> Any:
+        """Return what `%durable status` tells when nothing is on its way to the disk any more."""
+        self.verb("checkpoints")  # which waits for that
+        return self.verb("status")
+
     def verb(self, line: str) -> Any:
         """Return the JSON answer of a verb."""
         reply = self.kernel.run(f"%durable {line} --json", store_history=False)

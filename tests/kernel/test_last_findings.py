@@ -68,7 +68,7 @@ def test_an_interrupt_while_a_result_is_saved_ends_the_attempt(lives: Lives) -> 
     lives.kernel.interrupt()
     reply = lives.kernel.finish(request)
     assert (reply.status, reply.ename) == ("error", "KeyboardInterrupt")
-    assert [row["status"] for row in lives.verb("status")["cells"]] == ["completed", "canceled"]
+    assert [row["status"] for row in lives.status()["cells"]] == ["completed", "canceled"]
     lives.run("c = len(big)")
     told = lives.kill()
     assert " in cell " not in told

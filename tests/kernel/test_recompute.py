@@ -142,7 +142,7 @@ def test_the_verb_makes_again_what_it_is_given(lives: Lives) -> None:
     started = [e["payload"]["recompute"] for e in lives.verb("events ActivityStarted") if "recompute" in e["payload"]]
     assert [["conn"], ["cur"]] == [s["names"] for s in started]
     assert {"verb"} == {s["asked_by"] for s in started}
-    assert lives.verb("status")["cells"][1]["status"] == "completed"
+    assert lives.status()["cells"][1]["status"] == "completed"
     # The life after the next knows as much as this one.
     lives.run("%%durable last\nw = 1")
     assert "%durable recompute conn" in lives.kill()
@@ -208,7 +208,7 @@ def test_fail_fails_the_cell_at_its_end(lives: Lives) -> None:
     assert "`del d`" in text
     assert "--exclude" in text
     assert "--on-unserializable recompute" in text
-    assert lives.verb("status")["cells"][0]["status"] == "failed"
+    assert lives.status()["cells"][0]["status"] == "failed"
     assert lives.value("[d['v'], kept]") == [1, 1]
     lives.run(
         "%%durable --on-unserializable fail\nlen(d)",
@@ -234,7 +234,7 @@ def test_a_cell_that_raises_or_ends_the_kernel_costs_nothing_else(lives: Lives, 
     assert "`bad` is not made again: the cell «bad» raised AssertionError: the flag is up." in line
     assert lives.value("[x, next(good), next(last)]") == [[1], "b", "c"]
     assert "recompute bad" in told(lives.kernel.run("bad"))
-    assert lives.verb("status")["cells"][2]["status"] == "completed"
+    assert lives.status()["cells"][2]["status"] == "completed"
     (tmp_path / "flag").unlink()
     assert lives.verb("recompute bad")["recomputed"] == ["bad"]
     (tmp_path / "die").write_text("")

@@ -598,7 +598,7 @@ def test_rule_11_a_failed_attempt_is_never_a_hit(lives: Lives) -> None:
     lives.run("xs = []")
     assert lives.kernel.run("xs.append(1)\nraise ValueError('no')").status == "error"
     lives.run("done = True")
-    assert [c["status"] for c in lives.verb("status")["cells"]] == ["completed", "failed", "completed"]
+    assert [c["status"] for c in lives.status()["cells"]] == ["completed", "failed", "completed"]
     lives.kill()
     assert lives.value("xs") == [1]
     assert lives.kernel.run("xs.append(1)\nraise ValueError('no')").status == "error"
@@ -611,7 +611,7 @@ def test_rule_11_a_lost_attempt_is_never_a_hit(lives: Lives) -> None:
     lives.kernel.wait_for_text(request, "in it")
     line = lives.kill()
     assert "«deadly»" in line
-    assert [c["status"] for c in lives.verb("status")["cells"]] == ["completed", "lost"]
+    assert [c["status"] for c in lives.status()["cells"]] == ["completed", "lost"]
     assert not skipped(lives.run("%%durable deadly\nprint('in it', flush=True)"))
 
 
