@@ -57,7 +57,7 @@ def test_what_differs_is_shown_and_times_of_day_are_no_loss() -> None:
     third = [["stream", "stdout", other[0][2].replace("\n7", "\n8")]]
     assert (timeless(one) != timeless(third), first_difference(one, third)) == (True, ("7", "8"))
     assert first_difference(one, []) == ("start", "(nothing)")
-    images = [[["display_data", {"image/png": text, "text/plain": "<Figure>"}]] for text in ("abc", "abd")]
+    images = [[["display_data", {"image/png": text, "text/plain": "<Figure>"}]] for text in ("abc", "xyz")]
     assert [found.startswith("(image/png, content ") for found in first_difference(*images)] == [True, True]
 
 

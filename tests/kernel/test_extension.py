@@ -116,9 +116,7 @@ def test_an_error_that_a_magic_shows_and_swallows_is_a_failure(lives: Lives) -> 
     cell = "%%durable runs\n%run script.py\nprint('after it')"
     reply = lives.kernel.run(cell)
     assert (reply.status, reply.text(), len(reply.of("error"))) == ("ok", "after it\n", 1)
-    assert [(c["status"], c["error"]) for c in lives.status()["cells"]] == [
-        ("failed", "ValueError: in the script")
-    ]
+    assert [(c["status"], c["error"]) for c in lives.status()["cells"]] == [("failed", "ValueError: in the script")]
     lives.kill()
     assert not skipped(lives.kernel.run(cell))
 
