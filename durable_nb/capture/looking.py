@@ -12,7 +12,7 @@ from typing import Any
 
 from durable_nb.capture.codec import Dumped
 from durable_nb.capture.isolate import type_name
-from durable_nb.capture.kinds import is_atomic
+from durable_nb.capture.kinds import ATOMIC, is_atomic
 from durable_nb.capture.packing import Packed
 from durable_nb.model import CheckpointId, GroupData, GroupId, Manifest, Unsaved, Variable
 
@@ -20,6 +20,7 @@ __all__ = ["Captured", "Look", "Memory"]
 
 FINGERPRINT_BYTES = 64 << 20
 CACHED_BYTES = 1 << 30
+_SPARE = 64  # digests of groups that are gone by now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,6 @@ class Look:
         self.memory, self.id, self.made_by, self.names, self.alone = memory, checkpoint_id, made_by, names, alone
         self.head_names = head.names if head is not None else {}
         self.head_groups = head.groups if head is not None else {}
-        self.same_atoms: set[str] = set()
         self.variables: dict[str, Variable | None] = {}
         self.groups: list[GroupData] = []
         self.changed: list[str] = []
@@ -106,14 +106,25 @@ class Look:
         atoms, rest = [], {}
         known, head = self.memory.atoms, self.head_names
         for name, value in self.names.items():
-            if not is_atomic(value):
+            try:
+                maybe = type(value) in ATOMIC
+            except Exception:  # not even its class can be asked for its hash
+                maybe = False
+            if not maybe:
                 rest[name] = value
                 continue
             entry = known.get(name)
-            if entry is not None and entry[0] is value and name in head and head[name].group_id == entry[1]:
-                self.same_atoms.add(name)
-            else:
+            if (
+                entry is not None
+                and entry[0] is value
+                and (variable := head.get(name)) is not None
+                and variable.group_id == entry[1]
+            ):
+                continue
+            if is_atomic(value):
                 atoms.append(name)
+            else:
+                rest[name] = value
         return atoms, rest
 
     def _stored_group(self, group: tuple[str, ...]) -> GroupId | None:
@@ -138,24 +149,27 @@ class Look:
             return all(self.memory.adopted.get(n) == self.head_names[n].version for n in group)
         return digest == dumped.digest
 
-    def result(self, packed: Packed, excluded: Mapping[str, Any], left_out: Set[str]) -> Captured:
-        """Draw up the delta and remember what was seen; the names in `left_out` are as the head has them."""
-        memory = self.memory
+    def result(self, packed: Packed, excluded: Mapping[str, Any], looked: Sequence[str], walked: Set[str]) -> Captured:
+        """Draw up the delta and remember what was seen.
+
+        `looked` are the names that were looked at, `walked` those among them that are as the head has them although
+        they are not in `packed`. All others are as the head has them, if they are there.
+        """
         for group, dumped in packed.good.items():
             if group in packed.known:
                 self._unchanged(group, dumped)
             else:
                 self._new(group, dumped)
-        memory.adopted.clear()
-        kept = self.same_atoms.union(left_out, *packed.good)
-        for name in self.head_names:
-            if name not in kept and name not in self.pending:
-                self.variables[name] = None
-                self.changed.append(name)
-        memory.digests = {
-            g: d for g, d in memory.digests.items() if g in self.head_groups or g.startswith(f"{self.id}.")
-        }
-        memory.atoms = {n: e for n, e in memory.atoms.items() if n in kept}
+        self.memory.adopted.clear()
+        stored = set(walked).union(*packed.good)
+        gone = {name for name in looked if name not in stored}
+        if not self.head_names.keys() <= self.names.keys():
+            gone |= self.head_names.keys() - self.names.keys()
+        if gone:
+            lost = [name for name in self.head_names if name in gone and name not in self.pending]
+            self.variables.update(dict.fromkeys(lost))
+            self.changed.extend(lost)
+        self._forget(looked, stored)
         return Captured(
             names=self.variables,
             groups=self.groups,
@@ -163,6 +177,20 @@ class Look:
             changed=tuple(self.changed),
             regrouped=tuple(self.regrouped),
         )
+
+    def _forget(self, looked: Sequence[str], stored: Set[str]) -> None:
+        """Forget what is not there any more, or not what it was."""
+        memory = self.memory
+        if len(memory.digests) > len(self.head_groups) + len(self.groups) + _SPARE:
+            memory.digests = {
+                g: d for g, d in memory.digests.items() if g in self.head_groups or g.startswith(f"{self.id}.")
+            }
+        for name in looked:
+            entry = memory.atoms.get(name)
+            if entry is not None and (name not in stored or entry[0] is not self.names[name]):
+                del memory.atoms[name]
+        if not memory.atoms.keys() <= self.names.keys():
+            memory.atoms = {n: e for n, e in memory.atoms.items() if n in self.names}
 
     def _unchanged(self, group: tuple[str, ...], dumped: Dumped) -> None:
         group_id = self.head_names[group[0]].group_id

@@ -113,7 +113,7 @@ class NamespaceCapture:
         everything = {**aside.names(), **beside, **values}
         grouping = aside._bind(rest, Definitions(everything))
         packed = aside._packer.pack([*((n,) for n in atoms), *grouping.groups], everything, look.known, {})
-        look.result(packed, {}, frozenset())
+        look.result(packed, {}, list(values), frozenset())
         aside._codec.release()
         return aside._memory
 
@@ -168,10 +168,10 @@ class NamespaceCapture:
         names = {n: v for n, v in everything.items() if n not in left} if left else everything
         look = Look(self._memory, head, CheckpointId(checkpoint_id), made_by, names, self._print_of, pending)
         atoms, rest = look.split()
-        definitions = Definitions(names)
-        selection = self._settled.select(rest, look.head_names, definitions, touched, audit=audit)
+        selection = self._settled.select(rest, look.head_names, names, touched, audit=audit)
         # Plain atoms are what they are; to find out what is shared with them would be most of what a small cell costs.
         idle = not selection.names and all(is_plain(names[n]) for n in atoms)
+        definitions = Definitions({} if idle else names)
         grouping = NOTHING if idle else self._bind(selection.names, definitions)
         dumped = [group for group in grouping.groups if group not in selection.read]
         packed = self._packer.pack([*((n,) for n in atoms), *dumped], names, look.known, selection.bad)
@@ -180,9 +180,9 @@ class NamespaceCapture:
             del selection, grouping, packed
             again = self._look(head, checkpoint_id, made_by, everything, left, None, pending)
             return replace(again, missed=missed)
-        left_out = selection.unchanged(grouping)
-        captured = look.result(packed, {n: v for n, v in everything.items() if n in left}, left_out)
-        self._grouping = (*grouping.groups, *(record.names for record in selection.left_out))
+        excluded = {n: v for n, v in everything.items() if n in left} if left else {}
+        captured = look.result(packed, excluded, [*atoms, *selection.names], selection.walked(grouping))
+        self._grouping = (*grouping.groups, *selection.left_out)
         self._codec.release()
         known = self._references(everything, names, rest, selection.names, packed)
         self._settled.note(selection, grouping, packed, look.home, definitions, known, self._namespace)

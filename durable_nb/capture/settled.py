@@ -10,6 +10,8 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
+from operator import ne
 from typing import Any
 
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
@@ -18,6 +20,7 @@ from durable_nb.capture.closed import References, is_closed, mentions_in
 from durable_nb.capture.definitions import Definitions
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.packing import Bad, Packed
+from durable_nb.capture.records import GroupNames, Record, Records, address
 from durable_nb.capture.trails import Trail
 from durable_nb.capture.transparent import Transparent
 from durable_nb.capture.unseen import Unseen, of_notebook
@@ -25,8 +28,8 @@ from durable_nb.model import GroupId, Variable
 
 __all__ = ["Selection", "Settled", "Touched"]
 
-GroupNames = tuple[str, ...]
 CHEAP_S = 0.0001  # so much time per look goes into groups that nothing can have changed
+_MOST_STEPS = 100  # what is not cheap is not asked for longer either
 _S_PER_OBJECT = 0.6e-6  # what the walk costs
 _ALL_OUT = "Out[*]"
 _SUSPENDED = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
@@ -44,28 +47,6 @@ class Touched:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """What is known of one group since it was looked at.
-
-    `deps` are the definitions it refers to by name, with the ids of these; `reach` are names that its functions load
-    or bind; `everything`: they may reach any. `is_open`: somebody else may hold a part of it. `is_called`: it holds a
-    class, and who holds that is not counted. `mentions` counts its references to definitions, by id; `functions` are
-    the ids of the notebook's functions in it.
-    """
-
-    names: GroupNames
-    bad: Mapping[str, Bad]
-    deps: Mapping[str, int]
-    reach: frozenset[str]
-    everything: bool
-    is_open: bool
-    is_called: bool
-    mentions: Mapping[int, int]
-    functions: frozenset[int]
-    cost_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """The names to look at, the groups to leave out, and those looked at only because it is cheap.
 
@@ -73,20 +54,21 @@ class Selection:
     """
 
     names: dict[str, Any]
-    left_out: tuple[Record, ...] = ()
+    head: Mapping[str, Variable] = field(default_factory=dict)
+    bindings: tuple[list[str], list[int]] = ([], [])  # of all names there are: they, and where their values are
+    left_out: Mapping[GroupNames, Record] = field(default_factory=dict)
+    dropped: Sequence[Record] | None = None  # what is known of the others; None: forget all that is known
     read: Mapping[GroupNames, Record] = field(default_factory=dict)
     audited: Mapping[GroupNames, Record] = field(default_factory=dict)
+    bad: Mapping[str, Bad] = field(default_factory=dict)  # what cannot be stored of what is left out
     was_bad: frozenset[str] = frozenset()
 
-    @property
-    def bad(self) -> dict[str, Bad]:
-        """What cannot be stored of what is left out."""
-        return {name: bad for record in self.left_out for name, bad in record.bad.items()}
-
-    def unchanged(self, grouping: Grouping) -> frozenset[str]:
-        """Return the names that are stored as they are, without a look at what they hold."""
-        walked = [record for group in grouping.groups if (record := self.read.get(group)) is not None]
-        return frozenset(n for record in (*self.left_out, *walked) for n in record.names if n not in record.bad)
+    def walked(self, grouping: Grouping) -> frozenset[str]:
+        """Return the names that are stored as they are, although somebody looked what they share."""
+        if not self.read:
+            return frozenset()
+        records = [record for group in grouping.groups if (record := self.read.get(group)) is not None]
+        return frozenset(n for record in records for n in record.names if n not in record.bad)
 
     def contradicts(self, grouping: Grouping, packed: Packed) -> bool:
         """Tell whether what was found is no business of the groups looked at alone: then all have to be."""
@@ -94,13 +76,13 @@ class Selection:
             return False
         now_bad = packed.bad.keys() & self.names.keys()
         changed = now_bad ^ self.was_bad
-        if changed and any(not changed.isdisjoint(record.deps) for record in self.left_out):
+        if changed and any(not changed.isdisjoint(record.deps) for record in self.left_out.values()):
             return True
-        return _joins(grouping, self.left_out) or bool(self.missed(packed))
+        return _joins(grouping, self.left_out.values()) or bool(self.missed(packed))
 
     def missed(self, packed: Packed) -> tuple[str, ...]:
         """Return the names that changed although nothing that ran can have changed them."""
-        good = {group for group in self.audited if group in packed.good and group not in packed.known}
+        good = [group for group in self.audited if group in packed.good and group not in packed.known]
         return tuple(sorted(n for g in good for n in g))
 
 
@@ -131,11 +113,13 @@ def _joins(grouping: Grouping, left_out: Iterable[Record]) -> bool:
 class Settled:
     """Records of the groups of a namespace, by each of their names."""
 
-    records: dict[str, Record] = field(default_factory=dict)
+    records: Records = field(default_factory=Records)
     transparent: Transparent = field(default_factory=Transparent)
-    _seen: dict[str, tuple[int, GroupId | None]] = field(default_factory=dict)  # the id of the value, and its group
-    _outsiders: list[Record] = field(default_factory=list)  # open, or called by anybody
-    _dependent: list[Record] = field(default_factory=list)  # with references to definitions
+    # Of the names at the last look: where their values were, and the groups that they are stored in since.
+    _order: list[str] = field(default_factory=list)
+    _at: list[int] = field(default_factory=list)
+    _home: dict[str, GroupId | None] = field(default_factory=dict)
+    _head: Mapping[str, Variable] | None = None  # the last one that was found to agree with that
     _facts: dict[types.CodeType, CodeFacts] = field(default_factory=dict)
     _turn: int = 0
     _unseen: Unseen = field(default_factory=Unseen)
@@ -143,14 +127,9 @@ class Settled:
 
     def clear(self) -> None:
         """Forget everything: the next look is at all names."""
-        self._keep({})
-        self._seen.clear()
-
-    def _keep(self, records: dict[str, Record]) -> None:
-        self.records = records
-        distinct = {id(record): record for record in records.values()}.values()
-        self._outsiders = [record for record in distinct if record.is_open or record.is_called]
-        self._dependent = [record for record in distinct if record.deps or record.mentions]
+        self.records.clear()
+        self._order, self._at, self._head = [], [], None
+        self._home.clear()
 
     # --- before a look --------------------------------------------------------------------------------------------
 
@@ -158,65 +137,80 @@ class Settled:
         self,
         names: Mapping[str, Any],
         head: Mapping[str, Variable],
-        definitions: Definitions,
+        everything: Mapping[str, Any],
         touched: Touched | None,
         *,
         audit: bool = True,
     ) -> Selection:
-        """Choose what to look at among names that are no atomic values; `touched` None: everything.
+        """Choose what to look at among names that are no atomic values; `touched` None: all of them.
+
+        `everything` are the atomic ones as well.
 
         With `audit`, and some of the rest.
         """
-        if touched is None or not self.records:
-            return self._all(names)
-        reached = self._closure(touched)
-        if reached is None:
-            return self._all(names)
-        reached |= self._stale(names, head, definitions)
-        chosen: dict[str, Any] = {}
-        left_out: dict[GroupNames, Record] = {}
-        read: dict[GroupNames, Record] = {}
-        for name, value in names.items():
-            known = self.records.get(name)
-            if known is None or not reached.isdisjoint(known.names):
-                chosen[name] = value
-            elif touched.read.isdisjoint(known.names):
-                left_out[known.names] = known
-            else:
-                chosen[name] = value
-                read[known.names] = known
-        audited = self._audit(left_out) if audit else []
+        bindings = list(names), list(map(address, names.values()))
+        reached = None if touched is None or not self.records.by_group else self._closure(touched)
+        if touched is None or reached is None:
+            return Selection(names=dict(names), head=head, bindings=bindings)
+        reached |= self._stale(bindings, names, head, everything)
+        by_name, left_out = self.records.by_name, dict(self.records.by_group)
+        dropped = {r.names: r for n in reached if (r := by_name.get(n)) is not None}
+        read = {r.names: r for n in touched.read if (r := by_name.get(n)) is not None and r.names not in dropped}
+        for group in (*dropped, *read):
+            del left_out[group]
+        audited = self._audit(left_out) if audit else {}
         for group in audited:
             del left_out[group]
-            chosen.update((n, names[n]) for n in group)
+        chosen = {n for records in (dropped, read, audited) for group in records for n in group}
+        if not names.keys() <= by_name.keys():
+            chosen |= names.keys() - by_name.keys()
+        bad = self.records.bad
         return Selection(
             # In the order of the namespace: which name stands for a group follows from it.
-            names={n: v for n, v in names.items() if n in chosen} if audited else chosen,
-            left_out=tuple(left_out.values()),
+            names={n: names[n] for n in filter(chosen.__contains__, names)} if chosen else {},
+            head=head,
+            bindings=bindings,
+            left_out=left_out,
+            dropped=(*dropped.values(), *read.values(), *audited.values()),
             read=read,
-            audited={group: self.records[group[0]] for group in audited},
-            was_bad=frozenset(n for n in chosen if n in self.records and n in self.records[n].bad),
+            audited=audited,
+            bad={n: b for group, r in bad.items() if group in left_out for n, b in r.bad.items()} if bad else {},
+            was_bad=frozenset(n for group, r in bad.items() if group not in left_out for n in r.bad if n in names),
         )
 
-    def _all(self, names: Mapping[str, Any]) -> Selection:
-        return Selection(names=dict(names))
-
-    def _stale(self, names: Mapping[str, Any], head: Mapping[str, Variable], definitions: Definitions) -> set[str]:
+    def _stale(
+        self,
+        bindings: tuple[list[str], list[int]],
+        names: Mapping[str, Any],
+        head: Mapping[str, Variable],
+        everything: Mapping[str, Any],
+    ) -> set[str]:
         """Return names that are bound to something else, or stored as something else, and what depends on these."""
-        seen, values = self._seen, definitions.names
-        home = {n: v.group_id for n, v in head.items()}
-        stale = {n for n, v in names.items() if seen.get(n) != (id(v), home.get(n))}
-        stale |= self.records.keys() - names.keys()
+        (order, at), known = bindings, len(self._order)
+        if order[:known] == self._order:
+            # Those behind are new, and nothing is known of them.
+            stale = set() if at[:known] == self._at else set(compress(order, map(ne, at, self._at)))
+        else:
+            before = dict(zip(self._order, self._at, strict=True))
+            stale = {n for n, where in zip(order, at, strict=True) if before.get(n) != where}
+        if head is not self._head:
+            for name, group in self._home.items():
+                variable = head.get(name)
+                if group != (None if variable is None else variable.group_id):
+                    stale.add(name)
+        by_name = self.records.by_name
+        if not by_name.keys() <= names.keys():
+            stale |= by_name.keys() - names.keys()
         stale.update(
             record.names[0]
-            for record in self._dependent
-            if any(id(values.get(name)) != known for name, known in record.deps.items())
+            for record in self.records.dependent.values()
+            if any(address(everything.get(name)) != where for name, where in record.deps.items())
         )
         return stale
 
     def _closure(self, touched: Touched) -> set[str] | None:
         """Return all names that may have been reached, None if that may be any."""
-        records, todo = self.records, set(touched.names)
+        records, todo = self.records.by_name, set(touched.names)
         for name in touched.read:
             known = records.get(name)
             # What is made of the notebook's own classes runs their code when it is looked at.
@@ -227,7 +221,7 @@ class Settled:
         if self._unseen_reach is None:
             return None
         todo |= self._unseen_reach
-        for record in self._outsiders:
+        for record in self.records.outsiders.values():
             # Who holds a class may change it, and call its functions.
             todo.update(record.names)
         reached: set[str] = set()
@@ -244,19 +238,21 @@ class Settled:
             todo.update(n for n in (*found.names, *found.deps, *found.reach) if n not in reached)
         return reached
 
-    def _audit(self, left_out: Mapping[GroupNames, Record]) -> list[GroupNames]:
+    def _audit(self, left_out: Mapping[GroupNames, Record]) -> dict[GroupNames, Record]:
         """Choose groups that are looked at although nothing can have changed them: as many as are cheap, in turns."""
         order = list(left_out.values())
-        chosen: list[GroupNames] = []
+        chosen: dict[GroupNames, Record] = {}
         left_s = CHEAP_S
-        for step in range(len(order)):
+        for step in range(min(len(order), _MOST_STEPS)):
             record = order[(self._turn + step) % len(order)]
             if record.cost_s <= left_s:
-                chosen.append(record.names)
+                chosen[record.names] = record
                 left_s -= record.cost_s
-            elif left_s < CHEAP_S / 10:
+            elif chosen:
                 self._turn = (self._turn + step) % len(order)
                 break
+        else:
+            self._turn += min(len(order), _MOST_STEPS)
         return chosen
 
     # --- after a look ---------------------------------------------------------------------------------------------
@@ -275,13 +271,18 @@ class Settled:
 
         `known` counts references to values that are ours or the shell's.
         """
-        records = {n: record for record in selection.left_out for n in record.names}
+        records = self.records
+        if selection.dropped is None:
+            records.clear()
+        else:
+            for record in selection.dropped:
+                records.drop(record)
         mentioned = mentions_in(grouping.trails.values())
-        for record in self._dependent:
-            if record.names[0] in records:
-                for key, number in record.mentions.items():
-                    mentioned[key] = mentioned.get(key, 0) + number
+        for record in records.dependent.values():
+            for key, number in record.mentions.items():
+                mentioned[key] = mentioned.get(key, 0) + number
         # A group that had to be taken apart may be in pieces: what the walk saw together stays together here.
+        found: list[Record] = []
         for names in grouping.groups:
             before = selection.audited.get(names) if names in packed.known else None
             if before is None:
@@ -292,15 +293,27 @@ class Settled:
                     namespace,
                 )
             if before is not None:
-                records.update(dict.fromkeys(names, before))
-        self._keep(records)
-        looked = {n: (id(v), home(n)) for n, v in selection.names.items()}
-        self._seen = {**{n: self._seen[n] for record in selection.left_out for n in record.names}, **looked}
-        self._note_unseen(selection, grouping, namespace)
+                found.append(before)
+        for record in found:
+            records.put(record)
+        self._note_bindings(selection, home)
+        self._note_unseen(found, grouping, namespace)
 
-    def _note_unseen(self, selection: Selection, grouping: Grouping, namespace: dict[str, Any]) -> None:
+    def _note_bindings(self, selection: Selection, home: Callable[[str], GroupId | None]) -> None:
+        self._order, self._at = selection.bindings
+        if selection.dropped is None:
+            self._home.clear()
+        elif len(self._home) > len(self._order):
+            there = set(self._order)
+            self._home = {n: group for n, group in self._home.items() if n in there}
+        self._home.update((n, home(n)) for n in selection.names)
+        # After a look that found something the next one has to see whether it was stored.
+        self._head = None if selection.names else selection.head
+
+    def _note_unseen(self, found: Sequence[Record], grouping: Grouping, namespace: dict[str, Any]) -> None:
         """Find out what the notebook's functions that no variable holds lead to."""
-        ids = [record.functions for record in selection.left_out]
+        met = {record.names for record in found}
+        ids = [record.functions for group, record in self.records.callable.items() if group not in met]
         ids += [of_notebook(trail.functions, namespace) for trail in grouping.trails.values()]
         if self._unseen.note(namespace, sum(map(len, ids)), ids):
             self._unseen_reach = self._reach_of(self._unseen.codes())
@@ -328,7 +341,7 @@ class Settled:
         return Record(
             names=names,
             bad={n: packed.bad[n] for n in names if n in packed.bad},
-            deps={n: id(values.get(n)) for n in deps},
+            deps={n: address(values.get(n)) for n in deps},
             reach=reach or frozenset(),
             everything=reach is None or any(trail.everything for trail in trails),
             is_open=bool(trails)
