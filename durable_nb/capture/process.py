@@ -166,7 +166,7 @@ class ProcessState:
         components: dict[str, Component] = {}
         self._make_way()
         for name, slot in self._slots.items():
-            if self._ready(slot):
+            if not slot.needs or self._ready(slot):
                 self._see(slot)
             # A component whose library is not imported (yet, or any more) keeps what the last checkpoint knew.
             if slot.component is not None:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from durable_nb.capture.process_held import Held, HeldTracker, Lost, mine
+from durable_nb.capture.process_held import Held, HeldTracker, Lost, live_shell, mine
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["Formatters", "SympyPrinting"]
@@ -22,7 +22,7 @@ _BREAK = "\t"
 
 
 def _formatters() -> Mapping[str, Any]:
-    shell = sys.modules["IPython"].get_ipython()
+    shell = live_shell()
     return {} if shell is None else shell.display_formatter.formatters
 
 

@@ -27,7 +27,7 @@ from durable_nb.capture.process_modules import is_local_module
 from durable_nb.capture.reducers import load
 from durable_nb.model import Json, Unsaved
 
-__all__ = ["HELD", "Held", "HeldTracker", "Lost", "canonical", "make_way", "mine", "wraps"]
+__all__ = ["HELD", "Held", "HeldTracker", "Lost", "canonical", "live_shell", "make_way", "mine", "wraps"]
 
 HELD = "durable_nb.held"  # the key beside plainly pickled options under which descriptions stand
 _SHELLS = re.compile(r"_+|_i+|_i?\d+|In|Out|_ih|_oh|_dh|exit|quit|open|get_ipython|__\w+__")
@@ -38,6 +38,16 @@ _EXACT = 2**53  # whole numbers beyond it do not survive every JSON reader
 
 class Lost(Exception):
     """An object cannot be described or made again; `args[0]` is the reason in plain words."""
+
+
+def live_shell() -> Any:
+    """Return the shell that `IPython.get_ipython()` gives, None if there is none; IPython must be imported."""
+    # That one is found again by IPython each time it is asked for, which takes longer than what is asked of the shell.
+    core = sys.modules.get("IPython.core.interactiveshell")
+    try:
+        return core.InteractiveShell._instance  # type: ignore[union-attr]
+    except AttributeError:
+        return sys.modules["IPython"].get_ipython()
 
 
 def mine(obj: Any) -> bool:

@@ -126,6 +126,19 @@ class PandasOptions(_Options):
     name = "pandas.options"
     needs = "pandas"
 
+    def __init__(self, held: Held) -> None:
+        super().__init__(held)
+        self._seen: tuple[int, Any] = (0, None)
+        self._mark: dict[str, Any] = {}
+
+    def mark(self) -> dict[str, Any]:
+        config = sys.modules["pandas._config.config"]
+        # C compares the options with a copy of them much faster than each is compared with its default.
+        count, tree = len(config._registered_options), config._global_config
+        if self._seen != (count, tree):
+            self._seen, self._mark = (count, _copied(tree)), super().mark()
+        return self._mark
+
     def current(self) -> Mapping[str, Any]:
         found: dict[str, Any] = {}
         # The public reader warns for every deprecated option and is far slower.
@@ -145,6 +158,12 @@ class PandasOptions(_Options):
                     pandas.reset_option(key)
             for key, value in changed.items():
                 pandas.set_option(key, value)
+
+
+def _copied(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _copied(value) for key, value in tree.items()}
+    return list(tree) if type(tree) is list else tree
 
 
 def _flatten(prefix: str, tree: Mapping[str, Any], found: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from durable_nb.capture.process_held import Held, HeldTracker, make_way, mine
+from durable_nb.capture.process_held import Held, HeldTracker, live_shell, make_way, mine
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["FutureFeatures", "ShellConfig", "shell_trackers"]
@@ -23,10 +23,6 @@ _NEEDS = "IPython.core.interactiveshell"
 def shell_trackers(held: Held) -> tuple[Any, ...]:
     """Return the components of this module, in the order in which they are restored."""
     return Magics(held), Aliases(held), Callbacks(held), Exceptions(held), ShellConfig(), FutureFeatures()
-
-
-def _shell() -> Any:
-    return sys.modules["IPython"].get_ipython()
 
 
 class Magics(HeldTracker):
@@ -40,12 +36,12 @@ class Magics(HeldTracker):
         super().__init__(held)
         self._seen: list[Any] = []
         self._found: dict[str, Any] = {}
-        shell = _shell() if _NEEDS in sys.modules else None
+        shell = live_shell() if _NEEDS in sys.modules else None
         tables = shell.magics_manager.magics.values() if shell is not None else ()
         self._base = [f for table in tables for f in table.values() if type(f).__name__ == "MagicAlias"]
 
     def entries(self) -> Mapping[str, Any]:
-        shell = _shell()
+        shell = live_shell()
         if shell is None:
             return {}
         manager = shell.magics_manager
@@ -91,14 +87,14 @@ class Magics(HeldTracker):
         state, traits = self.held.make(code[2])
         made = cls.__new__(cls)
         # What the class's own __init__ did to the instance is in its state already.
-        sys.modules["IPython.core.magic"].Magics.__init__(made, _shell())
+        sys.modules["IPython.core.magic"].Magics.__init__(made, live_shell())
         vars(made).update(state)
         for name, value in traits.items():
             setattr(made, name, value)
         return made
 
     def put(self, key: str, value: Any) -> None:
-        manager = _shell().magics_manager
+        manager = live_shell().magics_manager
         kind, _, name = key.partition(" ")
         if kind == "class":
             manager.register(value)
@@ -108,7 +104,7 @@ class Magics(HeldTracker):
             manager.register_function(value, magic_kind=kind, magic_name=name)
 
     def drop(self, key: str) -> None:
-        manager = _shell().magics_manager
+        manager = live_shell().magics_manager
         kind, _, name = key.partition(" ")
         if kind != "class":
             manager.magics[kind].pop(name, None)
@@ -140,7 +136,7 @@ class Aliases(HeldTracker):
         self._base = self._now()
 
     def _now(self) -> dict[str, str]:
-        shell = _shell() if _NEEDS in sys.modules else None
+        shell = live_shell() if _NEEDS in sys.modules else None
         if shell is None:
             return {}
         table = shell.alias_manager.linemagics
@@ -155,7 +151,7 @@ class Aliases(HeldTracker):
         return {} if now == base else {n: now.get(n) for n in {**base, **now} if now.get(n) != base.get(n)}
 
     def put(self, key: str, value: Any) -> None:
-        manager = _shell().alias_manager
+        manager = live_shell().alias_manager
         if key in self._now():
             manager.undefine_alias(key)
         if value is not None:
@@ -186,7 +182,7 @@ class Callbacks(HeldTracker):
                 make_way(lists[where], restored)
 
     def _lists(self) -> dict[str, list[Any]]:
-        shell = _shell()
+        shell = live_shell()
         if shell is None:
             return {}
         return {
@@ -235,7 +231,7 @@ class Exceptions(HeldTracker):
     needs = _NEEDS
 
     def entries(self) -> Mapping[str, Any]:
-        shell = _shell()
+        shell = live_shell()
         if shell is None or not shell.custom_exceptions:
             return {}
         wrapped = shell.CustomTB.__func__
@@ -245,10 +241,10 @@ class Exceptions(HeldTracker):
         return {"handler": (shell.custom_exceptions, handler)} if handler is not None and mine(handler) else {}
 
     def put(self, key: str, value: Any) -> None:
-        _shell().set_custom_exc(*value)
+        live_shell().set_custom_exc(*value)
 
     def drop(self, key: str) -> None:
-        _shell().set_custom_exc((), None)
+        live_shell().set_custom_exc((), None)
 
 
 class ShellConfig:
@@ -266,7 +262,7 @@ class ShellConfig:
 
     def _now(self) -> dict[str, Any]:
         """Return the values that differ from the untouched ones, all of them before those are known."""
-        shell = _shell()
+        shell = live_shell()
         if shell is None:
             return {}
         if len(shell.configurables) != self._seen:
@@ -332,7 +328,7 @@ class ShellConfig:
 
     def load(self, value: Any) -> list[Unsaved]:
         problems = []
-        shell, current = _shell(), self.mark()
+        shell, current = live_shell(), self.mark()
         at = {key: (one, trait) for one, traits in self._at for trait, key in traits}
         for key in {**current, **value}:
             wanted = value.get(key, self._base.get(key))
@@ -363,7 +359,7 @@ class FutureFeatures:
         self._all = sum(set(self._flags.values()))
 
     def mark(self) -> list[str]:
-        shell = _shell()
+        shell = live_shell()
         flags = 0 if shell is None else shell.compile.flags & self._all
         return [name for name, flag in self._flags.items() if flags & flag] if flags else []
 
@@ -377,7 +373,7 @@ class FutureFeatures:
         return []
 
     def load(self, value: Any) -> list[Unsaved]:
-        compiler = _shell().compile
+        compiler = live_shell().compile
         for name, flag in self._flags.items():
             compiler.flags = compiler.flags | flag if name in value else compiler.flags & ~flag
         reason = "this Python has no such feature"
