@@ -5,6 +5,7 @@ Used around appends and commits, which are short; capturing and the user's body 
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found,unused-ignore]
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,6 +13,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 __all__ = ["uninterrupted"]
+
+# Below the functions of `signal`, which make enums of all that goes through them: four times a cell, for nothing.
+_get, _set = _signal.getsignal, _signal.signal
 
 
 @contextmanager
@@ -21,14 +25,14 @@ def uninterrupted() -> Iterator[None]:
         yield  # signal handlers run in the main thread only, so nothing can interrupt this one
         return
     held: list[tuple[int, FrameType | None]] = []
-    before = signal.getsignal(signal.SIGINT)
+    before = _get(signal.SIGINT)
     if before is None:
         yield  # a handler that was not installed from Python cannot be put back
         return
-    signal.signal(signal.SIGINT, lambda number, frame: held.append((number, frame)))
+    _set(signal.SIGINT, lambda number, frame: held.append((number, frame)))
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        _set(signal.SIGINT, before)
     if held and callable(before):
         before(*held[-1])

@@ -125,6 +125,8 @@ def take_in(engine: Engine) -> None:
     """Take in what has become durable, and that the writer has failed, if it has."""
     if threading.current_thread() is not threading.main_thread():
         return  # whoever looks while a cell runs sees what is known now
+    if engine.workflow.quiet:
+        return
     with uninterrupted():
         engine.workflow.take_in()
         made = _took(engine, ())

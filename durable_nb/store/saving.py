@@ -214,6 +214,11 @@ class Saving(Commits):
 
     # What became of it.
 
+    @property
+    def quiet(self) -> bool:
+        """Whether there is no writer, and nothing to be told of one."""
+        return self._behind is None and self._setback is None and not self._news
+
     def take_in(self) -> None:
         """Take in what the writer has told; `news` are the events that became durable."""
         if self._behind is None:
