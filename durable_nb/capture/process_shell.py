@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from durable_nb.capture.process_held import Held, HeldTracker, live_shell, make_way, mine
+from durable_nb.capture.process_told import Told
 from durable_nb.model import Json, Unsaved
 
 __all__ = ["FutureFeatures", "ShellConfig", "shell_trackers"]
@@ -257,6 +258,8 @@ class ShellConfig:
         self._base: dict[str, Any] = {}
         self._at: list[tuple[Any, list[tuple[str, str]]]] = []
         self._seen = 0
+        self._told: Told | None = None
+        self._mark: dict[str, Any] = {}
         if _NEEDS in sys.modules:
             self._base = self._now()
 
@@ -309,8 +312,13 @@ class ShellConfig:
         self._at = list(found.values())
 
     def mark(self) -> dict[str, Any]:
-        base = self._base
-        return {k: v for k, v in self._now().items() if k in base}
+        shell, base = live_shell(), self._base
+        if self._told is None or shell is None or not self._told.is_so(shell):
+            self._told = None
+            self._mark = {k: v for k, v in self._now().items() if k in base}
+            if shell is not None:
+                self._told = Told(shell, self._at)
+        return self._mark
 
     def base(self, mark: Any) -> Any:
         return {}

@@ -69,6 +69,7 @@ def shell(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         input_transformer_manager=SimpleNamespace(line_transforms=[], token_transformers=[]),
         ast_transformers=[],
         configurables=[Configurable(colors="neutral", paths=["a"])],
+        _trait_values={},
         InteractiveTB=SimpleNamespace(mode="Context"),
         call_pdb=False,
         user_ns={},
