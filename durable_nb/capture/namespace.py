@@ -25,7 +25,7 @@ from durable_nb.capture.looking import Captured, Look, Made, Memory
 from durable_nb.capture.naming import UserNames
 from durable_nb.capture.packing import Packed, Packer
 from durable_nb.capture.pickler import quiet
-from durable_nb.capture.reducers import Plugin, load, troubles
+from durable_nb.capture.reducers import Loader, Plugin, load, troubles
 from durable_nb.capture.reducers.io import is_console
 from durable_nb.capture.settled import Settled, Touched
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
@@ -61,6 +61,7 @@ class NamespaceCapture:
         self._imported, self._held = imported, held
         self._namespace, self._hidden, self._out = namespace, hidden, out
         # Which plug-ins there are is found out by the first look, not on the way to the first cell.
+        self._plugins = Loader()
         self._codec = Codec(namespace, Plugin())
         self._packer = Packer(lambda: self._codec, self._live_value)
         self._memory = Memory()
@@ -217,7 +218,7 @@ class NamespaceCapture:
         return [hidden, self._held()]
 
     def _bind(self, rest: Mapping[str, Any], definitions: Definitions) -> Grouping:
-        plugin, names = load(sys.modules), definitions.names
+        plugin, names = self._plugins(sys.modules), definitions.names
         if plugin is not self._codec.plugin:
             self._codec = Codec(self._namespace, plugin)
         # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.

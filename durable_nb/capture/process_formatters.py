@@ -26,12 +26,6 @@ def _formatters() -> Mapping[str, Any]:
     return {} if shell is None else shell.display_formatter.formatters
 
 
-def _tables(formatter: Any) -> list[Mapping[Any, Any]]:
-    """Return the tables of a formatter, without asking each trait where it stands."""
-    values = formatter._trait_values
-    return [values[table] if table in values else getattr(formatter, table, {}) for table in _TABLES]
-
-
 def _names(table: str, key: Any) -> tuple[str, str] | None:
     """Return module and name of the type that a table's key stands for; None for a single object."""
     if table == "type_printers" and isinstance(key, type):
@@ -67,7 +61,12 @@ class Formatters(HeldTracker):
         self._found: dict[str, Any] = {}
 
     def entries(self) -> Mapping[str, Any]:
-        now = [held for formatter in _formatters().values() for held in _tables(formatter)]
+        now: list[Mapping[Any, Any]] = []
+        for formatter in _formatters().values():
+            values = formatter._trait_values
+            for table in _TABLES:
+                # Without asking each trait where it stands.
+                now.append(values[table] if table in values else getattr(formatter, table, {}))
         # Equal tables have equal functions for equal types: comparing them costs less than a look at each function.
         if now != self._seen:
             self._seen, self._found = [dict(held) for held in now], self._find()

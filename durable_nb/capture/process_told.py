@@ -1,6 +1,6 @@
 """The options of IPython as they were told last, kept so that C finds out whether they are so still.
 
-Used by `process_shell` at every look. Options that changed in place count as changed: of lists and dicts copies are kept.
+Used by `process_shell` at every look. What changed in place counts as changed: of lists and dicts copies are kept.
 """
 
 from __future__ import annotations

@@ -17,21 +17,17 @@ __all__ = ["runs_elsewhere"]
 def runs_elsewhere(namespace: dict[str, Any]) -> bool:
     """Tell whether a frame with these globals is on the stack of another thread or of a task that is not done."""
     me = get_ident()
-    if any(_leads_to(frame, namespace) for thread, frame in sys._current_frames().items() if thread != me):
-        return True
+    for thread, top in sys._current_frames().items():
+        frame: FrameType | None = top if thread != me else None
+        while frame is not None:
+            if frame.f_globals is namespace:
+                return True
+            frame = frame.f_back
     try:
         tasks = asyncio.all_tasks()
     except RuntimeError:  # no loop runs in this thread, and so no task can be waiting in it
         return False
     return any(_awaits(task.get_coro(), namespace) for task in tasks if task is not asyncio.current_task())
-
-
-def _leads_to(frame: FrameType | None, namespace: dict[str, Any]) -> bool:
-    while frame is not None:
-        if frame.f_globals is namespace:
-            return True
-        frame = frame.f_back
-    return False
 
 
 def _awaits(waiting: Any, namespace: dict[str, Any]) -> bool:

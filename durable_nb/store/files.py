@@ -7,6 +7,7 @@ returned, what they promise survives a power cut, as far as the operating system
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,7 @@ class LocalFiles:
 
     def __init__(self, root: Path | str) -> None:
         self.root = Path(os.path.abspath(root))
+        self._root = str(self.root)
 
     def __repr__(self) -> str:
         return f"LocalFiles({str(self.root)!r})"
@@ -129,11 +131,17 @@ class LocalFiles:
     def _full(self, path: str) -> str:
         """Return the absolute path; refuse one that could lead out of the root."""
         if path in {"", "."}:
-            return str(self.root)
-        parts = path.split("/")
-        if any(part in {"", ".", ".."} or "\\" in part or "\0" in part or ":" in part for part in parts):
+            return self._root
+        if not _stays_inside(path):
             raise UsageError(f"The path {path!r} leads out of the repository; nothing was read or written.")
-        return os.path.join(self.root, *parts)
+        return os.path.join(self._root, path)
+
+
+@functools.lru_cache(maxsize=256)
+def _stays_inside(path: str) -> bool:
+    """Tell whether a path leads to something below where it starts; a few paths are asked about again and again."""
+    parts = path.split("/")
+    return not any(part in {"", ".", ".."} or "\\" in part or "\0" in part or ":" in part for part in parts)
 
 
 class _LocalWritable:

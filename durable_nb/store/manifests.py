@@ -9,7 +9,7 @@ signature. FORMAT.md describes both.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 from durable_nb.errors import TRUSTING, Untrusted
@@ -63,15 +63,22 @@ def canonical(value: Json) -> bytes:
 def _check(value: Json) -> None:
     """Refuse what two readers may understand differently: big integers, keys that are no strings, odd types."""
     if isinstance(value, dict):
-        for key, item in value.items():
+        for key in value:
             if not isinstance(key, str):
                 raise ValueError(f"a key of a JSON object must be a string, not {key!r}")
-            _check(item)
+        items: Iterable[Json] = value.values()
     elif isinstance(value, list | tuple):
-        for item in value:
+        items = value
+    else:
+        items = (value,)
+    for item in items:
+        kind = type(item)
+        if kind is str or item is None:
+            continue
+        if isinstance(item, dict | list | tuple):
             _check(item)
-    elif isinstance(value, int) and not -_INT_LIMIT <= value <= _INT_LIMIT:
-        raise ValueError(f"the integer {value} is beyond 2**53; store it as text")
+        elif isinstance(item, int) and not -_INT_LIMIT <= item <= _INT_LIMIT:
+            raise ValueError(f"the integer {item} is beyond 2**53; store it as text")
 
 
 def ref_to_json(ref: BufferRef) -> dict[str, Json]:

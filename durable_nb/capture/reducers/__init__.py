@@ -11,6 +11,7 @@ Other packages bring plug-ins of the same kind by the entry point `durable_nb.re
 from __future__ import annotations
 
 import importlib
+import operator
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
@@ -102,6 +103,26 @@ def load(modules: Mapping[str, ModuleType]) -> Plugin:
     """Merge the plugins of every library in `modules` (normally `sys.modules`), those of other packages included."""
     ours = frozenset(name for name in _available() if name in ALWAYS or _loaded(modules, name))
     return _merged(ours, tuple(offer for offer in offers() if _loaded(modules, offer.library)))
+
+
+class Loader:
+    """Merges plug-ins like `load`, and does not ask again while the libraries that have one are the same modules."""
+
+    def __init__(self) -> None:
+        self._seen: list[ModuleType | None] = []
+        self._merged: Plugin | None = None
+
+    def __call__(self, modules: Mapping[str, ModuleType]) -> Plugin:
+        """Return what `load` does."""
+        names = [*_available(), *(offer.library for offer in offers())]
+        found = list(map(modules.get, names))
+        merged = self._merged
+        if merged is None or len(found) != len(self._seen) or not all(map(operator.is_, found, self._seen)):
+            merged = load(modules)
+            # One that is being imported right now is the same module when it is ready.
+            ready = all(_loaded(modules, name) for name, module in zip(names, found, strict=True) if module is not None)
+            self._seen, self._merged = found, merged if ready else None
+        return merged
 
 
 def troubles(modules: Mapping[str, ModuleType]) -> dict[str, str]:
