@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from durable_nb.capture.codec import Dumped
+from durable_nb.capture.definitions import importable, is_definition
 from durable_nb.capture.isolate import type_name
 from durable_nb.capture.kinds import ATOMIC, is_atomic
 from durable_nb.capture.packing import Packed
@@ -62,10 +63,14 @@ class Made:
 
 @dataclass(slots=True)
 class Memory:
-    """What earlier looks saw: digests by group, atomic values, fingerprints by version, what a restore brought back."""
+    """What earlier looks saw: digests by group, atomic values, fingerprints by version, what a restore brought back.
+
+    `imported` are functions and classes of modules, which are stored as where to find them.
+    """
 
     digests: dict[GroupId, str] = field(default_factory=dict)
     atoms: dict[str, tuple[Any, GroupId]] = field(default_factory=dict)
+    imported: dict[str, tuple[weakref.ref[Any], GroupId]] = field(default_factory=dict)
     prints: dict[str, tuple[CheckpointId, str]] = field(default_factory=dict)
     adopted: dict[str, CheckpointId] = field(default_factory=dict)
     versions: dict[str, tuple[int, CheckpointId]] = field(default_factory=dict)
@@ -75,6 +80,7 @@ class Memory:
         """Remember what a look aside saw of values that have become live since."""
         self.digests.update(seen.digests)
         self.atoms.update(seen.atoms)
+        self.imported.update(seen.imported)
         self.prints.update(seen.prints)
         self.versions.update(seen.versions)
 
@@ -98,20 +104,28 @@ class Look:
         self.head_groups = head.groups if head is not None else {}
         self.variables: dict[str, Variable | None] = {}
         self.groups: list[GroupData] = []
+        self.same: set[str] = set()
         self.changed: list[str] = []
         self.regrouped: list[str] = []
 
     def split(self) -> tuple[list[str], dict[str, Any]]:
-        """Return the atomic names that may have changed, and all that needs grouping."""
+        """Return the atomic names that may have changed, and all that needs grouping.
+
+        What is `same` as ever, because it is a function or class of a module, is in neither.
+        """
         atoms, rest = [], {}
-        known, head = self.memory.atoms, self.head_names
+        known, imported, head = self.memory.atoms, self.memory.imported, self.head_names
         for name, value in self.names.items():
             try:
                 maybe = type(value) in ATOMIC
             except Exception:  # not even its class can be asked for its hash
                 maybe = False
             if not maybe:
-                rest[name] = value
+                place = imported.get(name)
+                if place is None or not (place[0]() is value and name in head and head[name].group_id == place[1]):
+                    rest[name] = value
+                else:
+                    self.same.add(name)
                 continue
             entry = known.get(name)
             if (
@@ -191,6 +205,8 @@ class Look:
                 del memory.atoms[name]
         if not memory.atoms.keys() <= self.names.keys():
             memory.atoms = {n: e for n, e in memory.atoms.items() if n in self.names}
+        if not memory.imported.keys() <= self.names.keys():
+            memory.imported = {n: e for n, e in memory.imported.items() if n in self.names}
 
     def _unchanged(self, group: tuple[str, ...], dumped: Dumped) -> None:
         group_id = self.head_names[group[0]].group_id
@@ -201,7 +217,7 @@ class Look:
             if first_look:
                 # It came back from the store: the same content may pickle to other bytes from now on.
                 self.memory.prints[name] = (version, self._fingerprint(name, group, dumped)[0])
-            self._remember(name, group_id, version)
+            self._remember(name, group_id, version, alone=len(group) == 1)
 
     def _new(self, group: tuple[str, ...], dumped: Dumped) -> None:
         group_id = GroupId(f"{self.id}.{len(self.groups)}")
@@ -236,7 +252,7 @@ class Look:
                 made_by=made_by,
             )
             self.memory.prints[name] = (version, digest)
-            self._remember(name, group_id, version)
+            self._remember(name, group_id, version, alone=len(group) == 1)
 
     def _is_version(self, name: str, before: Variable, digest: str) -> bool:
         if self.memory.adopted.get(name) == before.version:
@@ -247,11 +263,13 @@ class Look:
             return True
         return bool(digest) and before.digest == digest
 
-    def _remember(self, name: str, group_id: GroupId, version: CheckpointId) -> None:
+    def _remember(self, name: str, group_id: GroupId, version: CheckpointId, *, alone: bool) -> None:
         value = self.names[name]
         self.memory.versions[name] = (id(value), version)
         if is_atomic(value):
             self.memory.atoms[name] = (value, group_id)
+        elif alone and is_definition(value) and importable(value):
+            self.memory.imported[name] = (weakref.ref(value), group_id)
 
     def _fingerprint(self, name: str, group: tuple[str, ...], dumped: Dumped) -> tuple[str, int]:
         """Return the digest and size of a name by itself; no digest where that would cost too much."""

@@ -16,9 +16,11 @@ __all__ = ["runs_elsewhere"]
 
 def runs_elsewhere(namespace: dict[str, Any]) -> bool:
     """Tell whether a frame with these globals is on the stack of another thread or of a task that is not done."""
-    me = get_ident()
-    for thread, top in sys._current_frames().items():
-        frame: FrameType | None = top if thread != me else None
+    tops = sys._current_frames()
+    # A variable that held the frame of this function would keep it, and the namespace with it, until a collection.
+    tops.pop(get_ident(), None)
+    frame: FrameType | None
+    for frame in tops.values():
         while frame is not None:
             if frame.f_globals is namespace:
                 return True
