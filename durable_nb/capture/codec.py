@@ -23,8 +23,9 @@ from typing import Any
 from durable_nb.capture import rebuild
 from durable_nb.capture.caches import Entries
 from durable_nb.capture.deep import DeepPickler
-from durable_nb.capture.definitions import Definitions, shared_nans
+from durable_nb.capture.definitions import Definitions
 from durable_nb.capture.groups import Grouping
+from durable_nb.capture.kinds import shared_nans
 from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, no_hash, quiet
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in

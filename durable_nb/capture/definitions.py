@@ -15,7 +15,7 @@ import marshal
 import sys
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 from durable_nb.capture import caches, foreign, rebuild, runtime_modules
@@ -24,7 +24,7 @@ from durable_nb.capture.foreign import codes
 from durable_nb.capture.hooks import hooks
 from durable_nb.capture.reducers import Unstorable
 
-__all__ = ["Definitions", "constants", "importable", "is_definition", "own_scope", "parts", "private", "shared_nans"]
+__all__ = ["Definitions", "constants", "importable", "is_definition", "own_scope", "parts", "private"]
 
 TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
 _ATOM_DEFINITIONS: tuple[type, ...] = (types.FunctionType, LruCache, *TYPING)
@@ -84,22 +84,19 @@ def constants(cls: type) -> dict[int, tuple[str, str]]:
     }
 
 
-def shared_nans() -> dict[str, float]:
-    """Return the NaN objects that everybody shares, by the module that has them as `nan`."""
-    found = {name: getattr(sys.modules.get(name), "nan", None) for name in ("math", "numpy")}
-    return {name: value for name, value in found.items() if type(value) is float}
-
-
 class Definitions:
     """Where the definitions of one namespace are bound, as of now."""
 
-    def __init__(self, names: Mapping[str, Any]) -> None:
-        self.names = names
+    def __init__(self, names: Mapping[str, Any], foreign: Set[str] = frozenset()) -> None:
+        """Names in `foreign` are known to be bound to what modules define."""
+        self.names, self.foreign = names, foreign
         self.paths: dict[int, tuple[str, ...]] = {}
         classes: list[tuple[str, type]] = []
         made: list[tuple[str, types.ModuleType]] = []
         asked: dict[type, bool] = {}  # most variables are data, and of a few types
         for name, value in names.items():
+            if name in foreign:
+                continue
             kind = type(value)
             try:
                 known_kind = kind in asked

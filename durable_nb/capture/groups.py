@@ -24,7 +24,6 @@ from durable_nb.capture.definitions import (
     own_scope,
     parts,
     private,
-    shared_nans,
 )
 from durable_nb.capture.kinds import (
     COUNTED,
@@ -42,6 +41,7 @@ from durable_nb.capture.kinds import (
     Kinds,
     is_atomic,
     is_hashable,
+    shared_nans,
 )
 from durable_nb.capture.reducers import Plugin, Sharing
 from durable_nb.capture.trails import WEAK, Held, OurRef, Trail

@@ -6,6 +6,7 @@ Called by `groups`; pure tables and one classification per type.
 from __future__ import annotations
 
 import enum
+import sys
 import types
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
@@ -17,7 +18,7 @@ from durable_nb.capture.reducers import Plugin
 
 __all__ = [
     "ATOMIC", "COUNTED", "DEFINITION", "FLOAT", "LARGE_BYTES", "LARGE_ITEMS", "LINK", "MEMBER", "MODULE", "OWN_WAY",
-    "SKIP", "TEXT", "THROUGH", "Kinds", "is_atomic", "is_hashable", "types_of",
+    "SKIP", "TEXT", "THROUGH", "Kinds", "is_atomic", "is_hashable", "shared_nans", "types_of",
 ]  # fmt: skip
 
 LARGE_BYTES = 1 << 16  # from this size on a shared string is stored once
@@ -84,6 +85,12 @@ def is_atomic(value: object) -> bool:
     if cls is str or cls is bytes:
         return len(value) < LARGE_BYTES  # type: ignore[arg-type]
     return cls is not float or value == value
+
+
+def shared_nans() -> dict[str, float]:
+    """Return the NaN objects that everybody shares, by the module that has them as `nan`."""
+    found = {name: getattr(sys.modules.get(name), "nan", None) for name in ("math", "numpy")}
+    return {name: value for name, value in found.items() if type(value) is float}
 
 
 def types_of(values: Collection[object]) -> Collection[type]:

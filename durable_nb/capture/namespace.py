@@ -172,7 +172,7 @@ class NamespaceCapture:
         selection = self._settled.select(rest, look.head_names, names, touched, audit=audit)
         # Plain atoms are what they are; to find out what is shared with them would be most of what a small cell costs.
         idle = not selection.names and all(is_plain(names[n]) for n in atoms)
-        definitions = Definitions({} if idle else {n: v for n, v in names.items() if n not in look.same})
+        definitions = Definitions({} if idle else names, look.same)
         grouping = NOTHING if idle else self._bind(selection.names, definitions)
         dumped = [group for group in grouping.groups if group not in selection.read]
         packed = self._packer.pack([*((n,) for n in atoms), *dumped], names, look.known, selection.bad)
@@ -222,7 +222,8 @@ class NamespaceCapture:
         if plugin is not self._codec.plugin:
             self._codec = Codec(self._namespace, plugin)
         # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.
-        imported = {n: at for n, at in self._imported().items() if n in names and not _is_made(at[0])}
+        asked = {n: at for n, at in self._imported().items() if n in names and n not in definitions.foreign}
+        imported = {n: at for n, at in asked.items() if not _is_made(at[0])}
         theirs = [(names[n], at) for n, at in imported.items() if _is_owned(names[n])]
         theirs += [
             (held, (module, name))

@@ -32,8 +32,8 @@ from durable_nb.capture.definitions import (
     constants,
     importable,
     is_definition,
-    shared_nans,
 )
+from durable_nb.capture.kinds import shared_nans
 from durable_nb.capture.own_dicts import describe_left_out, keep_shared, leaves_out, shared_dict
 from durable_nb.capture.reducers import Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute

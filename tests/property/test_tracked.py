@@ -77,7 +77,7 @@ def test_tracked_equals_full(book: Book) -> None:
 
 @pytest.mark.nightly
 @settings(max_examples=2000, deadline=None, suppress_health_check=SLOW)
-@given(book=books(cells=12, statements=5, deaths=0))
+@given(book=books(cells=12, statements=5, deaths=1))
 def test_tracked_equals_full_at_length(book: Book) -> None:
     """The same for longer notebooks."""
     check(book)
