@@ -173,6 +173,9 @@ class NamespaceCapture:
         # Plain atoms are what they are; to find out what is shared with them would be most of what a small cell costs.
         idle = not selection.names and all(is_plain(names[n]) for n in atoms)
         definitions = Definitions({} if idle else names, look.same)
+        if not idle and self._settled.moved(selection, definitions):
+            del selection, definitions
+            return self._look(head, checkpoint_id, made_by, everything, left, None, pending)
         grouping = NOTHING if idle else self._bind(selection.names, definitions)
         dumped = [group for group in grouping.groups if group not in selection.read]
         packed = self._packer.pack([*((n,) for n in atoms), *dumped], names, look.known, selection.bad)

@@ -122,6 +122,7 @@ class Settled:
     _head: Mapping[str, Variable] | None = None  # the last one that was found to agree with that
     _facts: dict[types.CodeType, CodeFacts] = field(default_factory=dict)
     _turn: int = 0
+    _paths: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # where definitions were at the last look
     _unseen: Unseen = field(default_factory=Unseen)
     _unseen_reach: frozenset[str] | None = frozenset()  # what the notebook's functions that others hold lead to
 
@@ -176,6 +177,20 @@ class Settled:
             audited=audited,
             bad={n: b for group, r in bad.items() if group in left_out for n, b in r.bad.items()} if bad else {},
             was_bad=frozenset(n for group, r in bad.items() if group not in left_out for n in r.bad if n in names),
+        )
+
+    def moved(self, selection: Selection, definitions: Definitions) -> bool:
+        """Tell whether a definition that something left out refers to is to be found elsewhere since the last look.
+
+        `f = B.get` is stored as what `B` has under that name, until `B.get` is another function.
+        """
+        before, now = self._paths, definitions.paths
+        if before == now:
+            return False
+        return any(
+            before.get(key) != now.get(key)
+            for group in selection.left_out.keys() & (self.records.callable.keys() | self.records.dependent.keys())
+            for key in (*selection.left_out[group].functions, *selection.left_out[group].mentions)
         )
 
     def _stale(
@@ -296,6 +311,8 @@ class Settled:
                 found.append(before)
         for record in found:
             records.put(record)
+        if selection.names:
+            self._paths = definitions.paths
         self._note_bindings(selection, home)
         self._note_unseen(found, grouping, namespace)
 

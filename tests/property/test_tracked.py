@@ -86,6 +86,18 @@ def test_tracked_equals_full_at_length(book: Book) -> None:
 # ---- by hand: each hides a change behind something ------------------------------------------------------------------
 
 HIDDEN = {
+    "a method that another name holds, replaced in its class": [
+        "class B:\n    def get(self): return 1\nf = B.get",
+        "B.get = lambda self: 2",
+    ],
+    "a function that becomes the method of a class": [
+        "def get(self): return 1\nf = get\ndel get\nclass B: pass",
+        "B.get = f",
+    ],
+    "a class that another name holds, replaced in its class": [
+        "class B:\n    class In: n = 1\nf = [B.In]",
+        "class In: n = 2\nB.In = In",
+    ],
     "a global of a function": ["xs = [[1]]\ndef f(): xs[0].append(2)", "f()"],
     "a function in a list": ["xs = [1]\nfs = [[[lambda: xs.append(2)]]]", "fs[0][0][0]()"],
     "a function of a function": ["xs = [1]\ndef f(): xs.append(2)\ndef g(): return f()", "g()"],

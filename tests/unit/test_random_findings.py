@@ -291,3 +291,17 @@ def test_a_class_that_holds_its_own_objects(hooks: str, held: str, right: str, s
     )
     assert notebook.unsaved == {}
     notebook.restored().check(f"assert {right}")
+
+
+def test_a_function_that_wraps_a_class() -> None:
+    """`functools.wraps` hands a class's places of attributes to the function; they are those of the class again."""
+    notebook = Notebook()
+    notebook.run(
+        "import functools\ndef singleton(cls):\n    @functools.wraps(cls)\n    def get(*a):\n        return cls(*a)\n"
+        "    return get\n@singleton\nclass Config:\n    n = 1\n"
+        "class S:\n    __slots__ = ('v',)\nplace = S.v"
+    )
+    assert notebook.unsaved == {}
+    again = notebook.restored()
+    again.check("assert Config.__dict__['__dict__'] is vars(Config.__wrapped__)['__dict__'] and Config().n == 1")
+    again.check("s = S(); place.__set__(s, 3); assert s.v == 3 and place is vars(S)['v']")

@@ -180,6 +180,18 @@ def _cached_property(obj: Any) -> tuple[Any, ...]:
     return _make_cached_property, (), state, None, None, _fill_cached_property
 
 
+def _make_place(cls: type, name: str) -> Any:
+    return vars(cls)[name]
+
+
+@promise("exact")
+def _place(place: Any) -> tuple[Any, ...]:
+    """Say of which class and name a place for attributes is; `functools.wraps` of a class hands them around."""
+    if vars(place.__objclass__).get(place.__name__) is not place:
+        raise Unstorable(f"the place of an attribute that {place.__objclass__.__qualname__} does not have any more")
+    return _make_place, (place.__objclass__, place.__name__)
+
+
 def _make_attribute(module: str, name: str) -> Any:
 
     return getattr(importlib.import_module(module), name)
@@ -347,6 +359,8 @@ def plugin() -> Plugin:
         staticmethod: _wrapper,
         classmethod: _wrapper,
         _CACHED_PROPERTY: _cached_property,
+        types.GetSetDescriptorType: _place,
+        types.MemberDescriptorType: _place,
         type(os.environ): _environ,
         # Sentinels that the library compares by identity.
         type(dataclasses.MISSING): _constant("dataclasses", "MISSING"),
