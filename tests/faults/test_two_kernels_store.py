@@ -274,3 +274,39 @@ def test_an_owner_survives_its_file() -> None:
     owner: Owner = take(files, "k1", clock, alive=False).owner
     assert (owner.kernel_id, owner.pid, owner.epoch, owner.since) == ("k1", 102, 1, 1_700_000_000_000_000)
     assert current_owner(files, LEASES) == owner
+
+
+class OneTick(LocalFiles):
+    """A disk whose clock stands still: whatever happens to a folder, its time stays the same."""
+
+    def stamp(self, path: str) -> object:
+        """Return what every folder always had."""
+        return 0
+
+
+def test_a_takeover_in_one_tick_of_the_clock_is_found_before_the_append_returns(tmp_path: Path) -> None:
+    """Where the time of the folder does not tell of the new claim, the look behind the write does."""
+    old = open_journal(OneTick(tmp_path), "k1")
+    old.append([draft(1)])
+    new = open_journal(LocalFiles(tmp_path), "k2")
+    new.append([draft(2)])
+    with pytest.raises(StaleEpoch):
+        old.append([draft(9)])
+    new.append([draft(3)])
+    read = open_journal(LocalFiles(tmp_path), "reader", read_only=True)
+    assert [1, 2, 3] == [event.payload["n"] for event in read.read()]
+
+
+def test_a_takeover_is_found_before_anything_is_written(tmp_path: Path) -> None:
+    """The time of the folder tells of the new claim, and the old owner leaves its file alone."""
+    old = open_journal(LocalFiles(tmp_path), "k1")
+    old.append([draft(1)])
+    path = tmp_path / FOLDER / "000001-k1.ndjson"
+    before = path.read_bytes()
+    claimed = tmp_path / LEASES / "000001.json"
+    seen = (tmp_path / LEASES).stat().st_mtime_ns
+    open_journal(LocalFiles(tmp_path), "k2")
+    os.utime(tmp_path / LEASES, ns=(seen + 10**9, seen + 10**9))  # as if the clock had moved by then
+    with pytest.raises(StaleEpoch):
+        old.append([draft(9)])
+    assert (before, True) == (path.read_bytes(), claimed.exists())
