@@ -6,11 +6,21 @@ is new. A mark (XXH3, 128 bits) is compared inside one process only; what is sto
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import xxhash
 
-__all__ = ["CHUNK_BYTES", "MOST_CHUNK_BYTES", "PICKLE_CHUNK_BYTES", "cut", "digest_of_marks", "marks_of"]
+__all__ = [
+    "CHUNK_BYTES",
+    "MOST_CHUNK_BYTES",
+    "PICKLE_CHUNK_BYTES",
+    "Marked",
+    "cut",
+    "digest_of_marks",
+    "mark_of",
+    "marks_of",
+]
 
 # Of a buffer: one element of a large array costs this much when it changes, and a digest for each in every keyframe.
 CHUNK_BYTES = 128 * 1024
@@ -23,6 +33,23 @@ def cut(data: memoryview, chunk_bytes: int) -> Iterator[memoryview]:
     """Yield the chunks of a buffer of bytes; none for an empty one."""
     for start in range(0, len(data), chunk_bytes):
         yield data[start : start + chunk_bytes]
+
+
+class Marked(list[Any]):
+    """Buffers that were read, with the marks of their chunks as they came, where they were taken.
+
+    `mapped` are those of which parts are the pages of a file.
+    """
+
+    def __init__(self, buffers: Sequence[Any] = (), marks: Sequence[tuple[bytes, ...]] = ()) -> None:
+        super().__init__(buffers)
+        self.marks = marks
+        self.mapped: list[Any] = []
+
+
+def mark_of(chunk: memoryview) -> bytes:
+    """Return the mark of one chunk."""
+    return xxhash.xxh3_128_digest(chunk)
 
 
 def marks_of(data: memoryview, chunk_bytes: int) -> tuple[bytes, ...]:

@@ -87,7 +87,8 @@ class GroupData:
 class Group:
     """A stored group: variables that share objects or memory, loaded together or not at all.
 
-    `deps` are names of other groups' variables (classes, functions) that must be resolvable while it loads.
+    `deps` are names of other groups' variables (classes, functions) that must be resolvable while it loads. `digest` is
+    a fingerprint of all its bytes, where the digest of its only name is not one, and it has buffers.
     """
 
     group_id: GroupId
@@ -97,6 +98,7 @@ class Group:
     buffers: tuple[BufferRef, ...] = ()
     deps: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
+    digest: str = ""
 
     @property
     def size_bytes(self) -> int:

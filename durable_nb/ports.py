@@ -82,6 +82,15 @@ class Files(Protocol):
 
 
 @runtime_checkable
+class WritesTogether(Protocol):
+    """What a file may offer beside `WritableFile`: many pieces in one go, which the system keeps in larger pages."""
+
+    def write_together(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Append the pieces one after the other, completely; OSError with an unknown part of them appended."""
+        ...
+
+
+@runtime_checkable
 class ReadsInto(Protocol):
     """What a file system may offer beside `Files`: reading without a copy."""
 
@@ -100,6 +109,22 @@ class TellsFolders(Protocol):
 
     def stamp(self, path: str) -> object:
         """Return what changes, sooner or later, when a name comes or goes; OSError if there is no such folder."""
+        ...
+
+
+@runtime_checkable
+class MapsInto(Protocol):
+    """What a file system may offer beside `Files`: files that never change in the place of memory, without a copy."""
+
+    def map_into(self, path: str, offset: int, memory: memoryview, start: int, size_bytes: int) -> bool:
+        """Let bytes of a file be those of `memory` from `start` on; False where that cannot be, and nothing is done.
+
+        What is written there later stays in the process.
+        """
+        ...
+
+    def fetch(self, mapped: memoryview) -> None:
+        """Have mapped bytes read by now; OSError where the file does not give them."""
         ...
 
 

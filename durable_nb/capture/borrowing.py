@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-__all__ = ["BORROWED", "fresh", "given"]
+__all__ = ["BORROWED", "address_of", "fresh", "given"]
 
 # Below this a copy costs nothing that anybody notices.
 ARRAY_FROM_BYTES = 4 * 1024 * 1024
@@ -29,6 +29,11 @@ def fresh(size_bytes: int) -> Any:
     if numpy is None or size_bytes < ARRAY_FROM_BYTES:
         return bytearray(size_bytes)
     return numpy.empty(size_bytes, numpy.uint8)
+
+
+def address_of(memory: Any) -> int:
+    """Return where memory that `fresh` made as an array begins."""
+    return int(memory.__array_interface__["data"][0])
 
 
 def given(buffers: Sequence[Any]) -> Iterator[Any]:

@@ -18,9 +18,10 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from durable_nb.capture import rebuild
+from durable_nb.capture.borrowing import ARRAY_FROM_BYTES, address_of
 from durable_nb.capture.caches import Entries
 from durable_nb.capture.deep import DeepPickler
 from durable_nb.capture.definitions import Definitions
@@ -29,9 +30,9 @@ from durable_nb.capture.kinds import shared_nans
 from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, no_hash, quiet
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
-from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, digest_of_marks, marks_of
+from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, Marked, digest_of_marks, marks_of
 
-__all__ = ["CHANGING", "Codec", "Dumped", "Failed", "Lost", "Partly", "explain", "fingerprint", "is_plain"]
+__all__ = ["CHANGING", "Codec", "Dumped", "Failed", "Lost", "MarkedAt", "Partly", "explain", "fingerprint", "is_plain"]
 
 # What pickle says when another thread of the user's changes a container meanwhile.
 CHANGING = "changed size during iteration"
@@ -40,18 +41,36 @@ _SHORT = 1000
 _DEEP = 100  # from so many levels on a group is written by the loop, once it was too deep
 
 
-def _marks(data: bytes, buffers: Sequence[memoryview]) -> tuple[str, tuple[tuple[bytes, ...], ...]]:
-    """Return a fingerprint of a pickle and its buffers, and the marks of their chunks, in one pass over the bytes."""
-    whole = memoryview(data)
-    marks = (marks_of(whole, PICKLE_CHUNK_BYTES), *(marks_of(b.cast("B"), CHUNK_BYTES) for b in buffers))
+MarkedAt: TypeAlias = Mapping[int, tuple[int, tuple[bytes, ...]]]  # of memory by its address: its size, its marks
+
+
+def _marks(
+    data: bytes, buffers: Sequence[memoryview], marked: MarkedAt | None = None
+) -> tuple[str, tuple[tuple[bytes, ...], ...]]:
+    """Return a fingerprint of a pickle and its buffers, and the marks of their chunks, in one pass over the bytes.
+
+    `marked` are marks that memory has already, which is not gone through again then.
+    """
+    of_buffers = (_marks_of(buffer, marked) for buffer in buffers)
+    marks = (marks_of(memoryview(data), PICKLE_CHUNK_BYTES), *of_buffers)
     if not buffers and len(data) <= PICKLE_CHUNK_BYTES:
         return marks[0][0].hex(), marks
     return digest_of_marks([len(data), *(b.nbytes for b in buffers)], marks), marks
 
 
-def fingerprint(data: bytes, buffers: Sequence[Any]) -> str:
+def _marks_of(buffer: memoryview, marked: MarkedAt | None) -> tuple[bytes, ...]:
+    whole = buffer.cast("B")
+    if marked and whole.nbytes >= ARRAY_FROM_BYTES:
+        size_bytes, marks = marked.get(address_of(sys.modules["numpy"].frombuffer(whole, "u1")), (0, ()))
+        if size_bytes == whole.nbytes:
+            return marks
+    return marks_of(whole, CHUNK_BYTES)
+
+
+def fingerprint(data: bytes, buffers: Marked) -> str:
     """Return the digest of a group's bytes, which the manifest keeps of a name that is alone in its group."""
-    return _marks(data, [memoryview(buffer) for buffer in buffers])[0]
+    marks = (marks_of(memoryview(data), PICKLE_CHUNK_BYTES), *buffers.marks)
+    return digest_of_marks([len(data), *(len(buffer) for buffer in buffers)], marks)
 
 
 class Failed(Exception):
@@ -120,6 +139,9 @@ class Codec:
         self._alone: Mapping[str, Sharing] = {}
         # Groups that were too deep last time: the C pickler need not find out again.
         self._deep: set[frozenset[str]] = set()
+        # Of memory that was just read and nobody can have changed: another one would cost a look too many at most,
+        # because what is compared with these later are the marks of what is there then.
+        self.marked: MarkedAt = {}
 
     @property
     def definitions(self) -> Definitions:
@@ -224,7 +246,7 @@ class Codec:
         finally:
             SHARING.reset(token)
         buffers = pickler.buffers
-        digest, chunk_marks = _marks(data, buffers)
+        digest, chunk_marks = _marks(data, buffers, self.marked)
         return Dumped(
             pickle=data,
             buffers=buffers,

@@ -16,15 +16,18 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from durable_nb.capture import lazy_builtins
 from durable_nb.capture.ahead import ReadAhead
-from durable_nb.capture.codec import Codec
+from durable_nb.capture.borrowing import address_of
+from durable_nb.capture.codec import Codec, MarkedAt
 from durable_nb.capture.lazy_builtins import LazyBuiltins
 from durable_nb.capture.looking import Memory
 from durable_nb.capture.reducers import load
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
+from durable_nb.chunking import Marked
 from durable_nb.model import Group, GroupId, Manifest, Unsaved, Variable
 
 __all__ = ["LazyNames", "Source", "connect"]
@@ -33,6 +36,9 @@ _log = logging.getLogger(__name__)
 
 _OUT = re.compile(r"Out\[(\d+)\]")
 _RESULT = re.compile(r"_(\d+)")
+OWNED_BYTES = 16 * 1024 * 1024  # so much is copied at a time: some hundredths of a second
+# Nothing changes arrays of these while it loads, so that the marks they were verified by are those of what is live.
+_PLAIN = frozenset({"numpy", "pandas"})
 
 
 def connect(action: Callable[[], None]) -> None:
@@ -77,6 +83,12 @@ class Source:
         return (self.beside[name],) if self.beside is not None and name in self.beside else None
 
 
+def _is_same(name: str, one: Source, other: Source) -> bool:
+    """Tell whether a name is the same version in two checkpoints."""
+    found = [s.manifest.names[name].version for s in (one, other) if name in s.manifest.names]
+    return len(found) == 2 and found[0] == found[1]
+
+
 State = tuple[dict[str, Variable], dict[str, Source]]
 
 
@@ -85,7 +97,7 @@ class LazyNames:
 
     def __init__(
         self,
-        look: Callable[[Manifest, Mapping[str, Any], Mapping[str, Any]], Memory],
+        look: Callable[[Manifest, Mapping[str, Any], Mapping[str, Any], MarkedAt], Memory],
         namespace: dict[str, Any],
     ) -> None:
         self._look, self._namespace = look, namespace
@@ -94,6 +106,9 @@ class LazyNames:
         self._sources: dict[str, Source] = {}
         # Groups that came on the proof of a fingerprint: their digests are to be checked when there is time.
         self.unchecked: list[Group] = []
+        # Memory that consists of the pages of packs: who holds it, its address and size.
+        self.mapped: list[tuple[Callable[[], object], int, int]] = []
+        self.own: Callable[[int, int], None] = lambda address, size_bytes: None
         self.failed: Callable[[Sequence[Unsaved], Mapping[str, str]], None] = lambda unsaved, stored: None
         self.set_out: Callable[[int, object], None] = lambda n, value: None
         self.outs: Callable[[], Collection[int]] = tuple
@@ -225,15 +240,35 @@ class LazyNames:
             # Code that runs while it loads cannot wait for it.
             mine.add(group.group_id)
             self._at_work.add(group.group_id)
-            return source.read(group)
+            data, buffers = source.read(group)
+            if isinstance(buffers, Marked) and all(kind.partition(".")[0] in _PLAIN for kind in group.types):
+                large = [(b, m) for b, m in zip(buffers, buffers.marks, strict=False) if type(b) is not bytearray]
+                marked.update({address_of(buffer): (len(buffer), marks) for buffer, marks in large})
+            return data, buffers
 
+        marked: dict[int, tuple[int, tuple[bytes, ...]]] = {}
         try:
             codec = Codec(self._namespace, load(sys.modules))
-            self._publish(source, _Arriving(codec, source.manifest, read, source.made_already, lend=True).stage(wanted))
+            made = partial(self._made_already, source)
+            staged = _Arriving(codec, source.manifest, read, made, lend=True).stage(wanted)
+            self._publish(source, staged, marked)
         finally:
             self._at_work -= mine
             with self.publishing:
                 self._tidy()
+
+    def _made_already(self, source: Source, name: str) -> tuple[object] | None:
+        """Return the object that a definition was loaded as, or is loaded as now because it waits in another source."""
+        other = self._sources.get(name)
+        elsewhere = other is not None and other is not source and _is_same(name, source, other)
+        if elsewhere and source.made_already(name) is None:
+            self.load([name])
+        return source.made_already(name)
+
+    def _shares(self, name: str, source: Source, other: Source) -> bool:
+        """Tell whether what one source loaded is what another is to make its objects of."""
+        mine = self._sources.get(name) is source or (name not in self._sources and name in self._namespace)
+        return mine and _is_same(name, source, other)
 
     def _needed(self, source: Source) -> set[str]:
         """Return the names of definitions that pending groups, and those that are being loaded, are made of."""
@@ -241,12 +276,14 @@ class LazyNames:
         open_ = {v.group_id for n, v in list(self.names.items()) if self._sources.get(n) is source} | self._at_work
         return {dep for group_id in open_ if group_id in groups for dep in groups[group_id].deps}
 
-    def _publish(self, source: Source, staged: Staged) -> None:
+    def _publish(self, source: Source, staged: Staged, marked: MarkedAt) -> None:
         arrived = [n for n in staged.values if self._sources.get(n) is source]
         values = {n: staged.values[n] for n in arrived if not self._is_live(n)}
         # Looked at before any other code can change it: changed later, it would pass for what the checkpoint has.
-        self.keep(source, staged.values)
-        seen = self._look(source.manifest, values, {**source.kept, **staged.values})
+        for other in {id(s): s for s in (source, *self._sources.values())}.values():
+            theirs = {n for n in staged.values if other is source or self._shares(n, source, other)}
+            self.keep(other, {n: staged.values[n] for n in theirs})
+        seen = self._look(source.manifest, values, {**source.kept, **staged.values}, marked)
         lost = [entry for entry in staged.unsaved if self._sources.get(entry.name) is source]
         if source.beside is not None:
             source.beside.update({n: v for n, v in staged.values.items() if n not in self.names})
@@ -277,6 +314,14 @@ class LazyNames:
         if source is not None and group is not None:
             source.read.fetch(group)
 
+    def own_some(self, most_bytes: int = OWNED_BYTES) -> None:
+        """Have a part of what consists of the pages of packs copied, as long as somebody holds it."""
+        memory, address, size_bytes = self.mapped.pop()
+        if memory() is not None:
+            self.own(address, min(size_bytes, most_bytes))
+            if size_bytes > most_bytes:
+                self.mapped.append((memory, address + most_bytes, size_bytes - most_bytes))
+
     # --- for the looks --------------------------------------------------------------------------------------------
 
     def torn(self) -> list[str]:
@@ -297,10 +342,12 @@ class LazyNames:
             return self._namespace.get(name) is source.kept[name]
         return self._sources.get(name) is source and not self._is_live(name)
 
-    def take_arrived(self) -> list[Memory]:
-        """Return what was noted of the values that came since the last call."""
-        arrived, self._arrived = self._arrived, []
-        return arrived
+    def note_arrived(self, memory: Memory) -> None:
+        """Add what was noted of the values that came since the last call."""
+        with self.publishing:
+            arrived, self._arrived = self._arrived, []
+            for seen in arrived:
+                memory.take_in(seen)
 
     def bound_since(self) -> None:
         """Forget the names that the person's code has bound meanwhile: they are something else now."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from durable_nb.capture.codec import Dumped
 from durable_nb.capture.definitions import importable, is_definition
@@ -17,7 +17,9 @@ from durable_nb.capture.kinds import ATOMIC, is_atomic
 from durable_nb.capture.packing import Packed
 from durable_nb.model import CheckpointId, GroupData, GroupId, Manifest, Unsaved, Variable
 
-__all__ = ["Captured", "Look", "Memory"]
+__all__ = ["Captured", "Look", "Memory", "Names"]
+
+Names: TypeAlias = Mapping[str, Any]  # variables by name
 
 FINGERPRINT_BYTES = 64 << 20
 CACHED_BYTES = 1 << 30

@@ -16,12 +16,12 @@ from typing import Any
 
 from durable_nb.capture import compare, runtime_modules
 from durable_nb.capture.closed import References, held_by
-from durable_nb.capture.codec import Codec, Failed, is_plain
+from durable_nb.capture.codec import Codec, Failed, MarkedAt, is_plain
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import NOTHING, Grouping, partition
 from durable_nb.capture.kinds import is_atomic, types_of
 from durable_nb.capture.lazy import LazyNames, connect
-from durable_nb.capture.looking import Captured, Look, Made, Memory
+from durable_nb.capture.looking import Captured, Look, Made, Memory, Names
 from durable_nb.capture.naming import UserNames
 from durable_nb.capture.packing import Packed, Packer
 from durable_nb.capture.pickler import quiet
@@ -96,16 +96,15 @@ class NamespaceCapture:
     def _names_now(self) -> tuple[dict[str, Any], frozenset[str]]:
         """Return the live names and the pending ones at one moment, of which threads of the person's may load some."""
         with self.lazy.publishing:
-            for seen in self.lazy.take_arrived():
-                self._memory.take_in(seen)
+            self.lazy.note_arrived(self._memory)
             self.lazy.bound_since()
             return self.names(), frozenset(self.lazy.names)
 
-    def first_look(self, manifest: Manifest, values: Mapping[str, Any], beside: Mapping[str, Any]) -> Memory:
+    def first_look(self, manifest: Manifest, values: Names, beside: Names, marked: MarkedAt) -> Memory:
         """Look at values that were just loaded and are not live yet; the next look takes in what is returned.
 
-        `beside` are the definitions that they are made of, whatever their names are bound to by now. Called by the
-        thread that loaded them: nothing that the looks at the live namespace use is touched.
+        `beside` are the definitions that they are made of, whatever their names are bound to by now. For the thread
+        that loaded them: nothing that other looks use is touched. `marked` is known of memory that was read for them.
         """
         aside = NamespaceCapture(self._namespace, hidden=self._hidden, out=self._out, imported=self._imported)
         aside._memory.adopted = {name: manifest.names[name].version for name in values}
@@ -113,6 +112,7 @@ class NamespaceCapture:
         atoms, rest = look.split()
         everything = {**aside.names(), **beside, **values}
         grouping = aside._bind(rest, Definitions(everything))
+        aside._codec.marked = marked
         packed = aside._packer.pack([*((n,) for n in atoms), *grouping.groups], everything, look.known, {})
         look.result(packed, {}, list(values), frozenset())
         aside._codec.release()
@@ -272,6 +272,7 @@ class NamespaceCapture:
         """Tell whether the live value of a name is this very version, as of the last look."""
         if (pending := self.lazy.names.get(name)) is not None:
             return pending.version == version
+        self.lazy.note_arrived(self._memory)
         return self._at_version(name, version) is not None
 
     def forget(self) -> None:
@@ -291,18 +292,18 @@ class NamespaceCapture:
         names: Iterable[str] | None = None,
         needs: Iterable[str] = (),
         into: dict[str, Any] | None = None,
+        anew: Collection[str] = (),
     ) -> Staged:
         """Load `names` (default all), the names they share objects with and the definitions they need, and `needs`.
 
-        What is loaded goes `into` a dictionary of the caller's, if there is one, at once.
+        What is loaded goes `into` a dictionary of the caller's, if there is one. Of `anew` no live value is used.
         """
         wanted = list(manifest.names if names is None else names)
-        chosen = set(wanted)
         self._codec = Codec(self._namespace, load(sys.modules))
 
         def reusable(name: str) -> tuple[object] | None:
             # Only what was not asked for and is bound live at this very version, or is a definition of equal content.
-            if name in chosen:
+            if name in wanted or name in anew:
                 return None
             self._bring([name], manifest)
             return self._at_version(name, manifest.names[name].version) or self._equal_definition(

@@ -23,6 +23,7 @@ from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, importable
 from durable_nb.capture.foreign import codes
 from durable_nb.capture.groups import partition
+from durable_nb.capture.lazy_builtins import LazyBuiltins
 from durable_nb.capture.process_modules import is_local_module
 from durable_nb.capture.reducers import load
 from durable_nb.model import Json, Unsaved
@@ -142,9 +143,13 @@ class Held:
             raise Lost(str(failed.args[0])) from None
 
     def _resolve(self, name: str) -> object:
-        if name not in self.namespace:
+        if name in self.namespace:
+            return self.namespace[name]
+        asked = self.namespace.get("__builtins__")
+        found = asked.find(name) if isinstance(asked, LazyBuiltins) else None  # it may only not be loaded yet
+        if found is None:
             raise Lost(f"the variable {name} that it was made of is not there")
-        return self.namespace[name]
+        return found[0]
 
 
 def _imported(module: str, path: str) -> Any:

@@ -24,6 +24,7 @@ from durable_nb.capture import module_values
 from durable_nb.capture.local_imports import watch_imports
 from durable_nb.capture.module_values import ABSENT as _ABSENT
 from durable_nb.model import Json, Unsaved
+from durable_nb.resources import uncollected
 
 __all__ = ["Imports", "LocalModules", "is_local_module"]
 
@@ -92,8 +93,12 @@ class Imports:
         problems = []
         for name, file in value:
             self._stored[name] = file
+            # The collector would go through all that a large library makes, again and again; the person's own modules
+            # may have a use for it.
+            held = contextlib.nullcontext() if file else uncollected()
             try:
-                _import(name, file)
+                with held:
+                    _import(name, file)
             except (Exception, SystemExit) as error:  # importing runs foreign code; it must not cost the others
                 reason = f"it could not be imported: {type(error).__name__}: {error}"
                 problems.append(Unsaved(name=f"import {name}", path="", type="module", reason=reason))
@@ -148,6 +153,8 @@ def _is_local(file: Any, foreign: tuple[str, ...]) -> bool:
     """Tell whether a module's file is one that its user edits: not of Python, of an installed package, or of ours."""
     if not isinstance(file, str) or not file.endswith(".py"):
         return False
+    if file.startswith(foreign) and ".." not in file:
+        return False  # as nearly all are, and to make a thousand paths absolute takes ten milliseconds
     path = os.path.abspath(file)
     if path.startswith(foreign) or not {"site-packages", "dist-packages"}.isdisjoint(path.split(os.sep)):
         return False

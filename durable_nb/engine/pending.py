@@ -10,6 +10,7 @@ import ast
 import base64
 import builtins
 import re
+import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -18,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 from durable_nb.capture.access import Access, analyse
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_rules import IDENTIFIER
-from durable_nb.capture.borrowing import fresh
+from durable_nb.capture.borrowing import address_of, fresh
 from durable_nb.capture.codec import fingerprint
 from durable_nb.capture.lazy import Source
 from durable_nb.capture.staging import DEFINITIONS, ReadGroup
+from durable_nb.chunking import Marked
 from durable_nb.engine.processes import EARLY
 from durable_nb.engine.words import counted_names, size_text
 from durable_nb.errors import DurableError
@@ -64,31 +66,33 @@ def connect(engine: Engine) -> None:
     lazy = engine.capture.lazy
     lazy.outs, lazy.set_out = engine.shell.outs, engine.shell.set_out
     lazy.failed = partial(failed, engine)
-    engine.workflow.allocate = fresh
+    engine.workflow.allocate, lazy.own = fresh, engine.workflow.own
 
 
 def reader(engine: Engine, manifest: Manifest) -> ReadGroup:
     """Return what reads groups of a manifest, each proved to be what the manifest means.
 
-    The fingerprint of a name by itself, which the signed manifest holds, is ten times as fast as the digests of its
-    chunks. No accident escapes it; for a forger the digests are checked too, in the first idle moment.
+    The fingerprint of a group, which the signed manifest holds, is ten times as fast as the digests of its chunks. No
+    accident escapes it; for a forger the digests are checked too, in the first idle moment. Large buffers are the pages
+    of a pack at first, which are copied in idle moments.
     """
     if engine.settings.lazy == "off":
         return engine.workflow.read_group  # there may be no idle moments
+    lazy = engine.capture.lazy
 
     def read(group: Group) -> tuple[bytes, Sequence[Any]]:
-        variable = manifest.names.get(group.names[0]) if len(group.names) == 1 else None
-        known = variable.digest if variable is not None and variable.group_id == group.group_id else ""
-        if not known or not group.buffers:
-            return engine.workflow.read_group(group)
+        alone = manifest.names.get(group.names[0]) if len(group.names) == 1 else None
+        known = alone.digest if alone is not None and alone.group_id == group.group_id else group.digest
 
-        def proves(data: bytes, buffers: Sequence[Any]) -> bool:
-            if fingerprint(data, buffers) != known:
-                return False
-            engine.capture.lazy.unchecked.append(group)
-            return True
+        def proves(data: bytes, buffers: Marked) -> bool:
+            return fingerprint(data, buffers) == known
 
-        return engine.workflow.read_group(group, proves)
+        data, buffers = engine.workflow.read_group(group, proves if known and group.buffers else None, mapped=True)
+        if buffers.marks:
+            lazy.unchecked.append(group)
+        lazy.mapped.extend((weakref.ref(memory), address_of(memory), memory.nbytes) for memory in buffers.mapped)
+        buffers.mapped.clear()  # nothing but what is made of it holds the memory
+        return data, buffers
 
     return read
 
@@ -289,15 +293,17 @@ class Idle:
     def more(self) -> bool:
         """Tell whether anything is pending, or has to be checked."""
         lazy = self._engine.capture.lazy
-        return bool(lazy or lazy.unchecked)
+        return bool(lazy or lazy.mapped or lazy.unchecked)
 
     def fetch(self) -> None:
-        """Read the smallest pending group, so that as many names as possible are there soon; then check them."""
+        """Read the smallest pending group, so that many names are there soon; then make memory own, and check."""
         lazy = self._engine.capture.lazy
         groups = {name: group for name in list(lazy.names) if (group := lazy.group_of(name)) is not None}
         if groups:
             self._fetched = min(groups, key=lambda name: _cost(groups[name]))
             lazy.fetch(self._fetched)
+        elif lazy.mapped:
+            lazy.own_some()
         elif lazy.unchecked:
             group = lazy.unchecked.pop()
             try:

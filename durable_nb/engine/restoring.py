@@ -71,16 +71,20 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
         if wanted:
             wanted += _made_of(engine, manifest, wanted)
             later = pending.choose(engine, manifest, wanted)
-            needs = {dep for n in later for dep in manifest.groups[manifest.names[n].group_id].deps}
+            theirs = {n for n in manifest.names if n in wanted or _is_its_place(engine, n, manifest)}
+            waiting = {n for n in later & theirs if n not in found}
+            # A definition that is loaded later itself is not taken from what is live now: the two would be twins.
+            needs = {dep for n in later for dep in manifest.groups[manifest.names[n].group_id].deps} - waiting
+            needs = needs.difference(*(names for _, names, _ in postponed))
             at_once = [n for n in wanted if n not in later]
-            part = engine.capture.stage(manifest, engine.workflow.read_group, at_once, needs)
+            part = engine.capture.stage(manifest, pending.reader(engine, manifest), at_once, needs, anew=waiting)
             _refuse_incomplete(engine, manifest, part, at_once)
             live = engine.shell.namespace
             kept = {n: part.values[n] if n in part.values else live[n] for n in needs & {*part.values, *part.reused}}
-            theirs = {n for n in manifest.names if n in wanted or _is_its_place(engine, n, manifest)}
+            kept |= {n: part.values[n] for n in waiting & part.values.keys()}
             part = replace(part, values={n: v for n, v in part.values.items() if n in theirs})
             staged.append(part)
-            postponed.append((manifest, {n for n in later & theirs if n not in part.values and n not in found}, kept))
+            postponed.append((manifest, {n for n in waiting if n not in part.values}, kept))
             arrived = (*part.values, *postponed[-1][1])
             found.update({n: (manifest, manifest.names[n]) for n in arrived if n not in found})
     deleted = [name for name, place in replay.names.items() if place.version is None]
@@ -237,9 +241,10 @@ def restore_checkpoint(
     processes.restore(engine, manifest.process, only=processes.EARLY)
     later = pending.choose(engine, manifest, eager=eager, live=mine)
     with pending.deferring(engine, manifest, later, alone=True) as source:
-        staged = engine.capture.stage(
-            manifest, engine.workflow.read_group, [n for n in manifest.names if n not in later]
-        )
+        at_once = [n for n in manifest.names if n not in later]
+        source.beside = {}
+        read = pending.reader(engine, manifest)
+        staged = engine.capture.stage(manifest, read, at_once, into=source.beside)
         _note_unloadable(engine, manifest, staged)
         _apply(engine, staged, delete_others=not keep_live)
         engine.shell.namespace.update(mine)
@@ -291,7 +296,7 @@ def restore_names(engine: Engine, checkpoint_id: CheckpointId, names: Sequence[s
     if engine.writable:
         settle(engine)
         engine.commit_outside(None)
-    staged = engine.capture.stage(manifest, engine.workflow.read_group, names)
+    staged = engine.capture.stage(manifest, pending.reader(engine, manifest), names)
     _refuse_incomplete(engine, manifest, staged, names)
     _apply(engine, staged)
     found = {n: (manifest, manifest.names[n]) for n in staged.values if n in manifest.names}

@@ -441,6 +441,8 @@ class Engine:
         """Record an orderly end: restart, shutdown, exit or unload."""
         if reason == "unload":
             self.capture.lazy.load_all()  # afterwards nobody is there to load it
+            while self.capture.lazy.mapped:
+                self.capture.lazy.own_some()
         if self.writable:
             if reason != "unload":
                 self.guarded("save what changed since the last cell", self.commit_outside)

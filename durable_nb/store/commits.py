@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from durable_nb.chunking import CHUNK_BYTES, MOST_CHUNK_BYTES, PICKLE_CHUNK_BYTES, cut, marks_of
+from durable_nb.chunking import CHUNK_BYTES, MOST_CHUNK_BYTES, PICKLE_CHUNK_BYTES, cut, digest_of_marks, marks_of
 from durable_nb.model import BufferRef, Delta, Digest, Event, EventDraft, Group, GroupData, GroupId, Json
 from durable_nb.ports import Files
 from durable_nb.store import inline
@@ -63,7 +63,12 @@ def stored_as(data: GroupData, refs: Sequence[BufferRef]) -> Group:
         buffers=tuple(refs[1:]),
         deps=data.deps,
         types=data.types,
+        digest=digest_of_marks([ref.size_bytes for ref in refs], data.marks) if _needs_digest(data) else "",
     )
+
+
+def _needs_digest(data: GroupData) -> bool:
+    return len(data.names) > 1 and len(data.buffers) > 0 and len(data.marks) == 1 + len(data.buffers)
 
 
 def stage(delta: Delta, chunks: ChunkStore, known: Known, inline_chunks: Container[str]) -> Staged:

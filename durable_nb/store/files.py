@@ -16,6 +16,7 @@ from pathlib import Path
 
 from durable_nb.errors import UsageError
 from durable_nb.ports import WritableFile
+from durable_nb.store.mapping import can_map, is_local, map_pages, populate
 
 __all__ = ["LocalFiles", "LocalSpace"]
 
@@ -26,6 +27,7 @@ _WINDOWS = os.name == "nt"
 _COMMON_FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 # Linux transfers at most 0x7ffff000 bytes per write; smaller pieces also keep an interrupt prompt.
 _WRITE_BYTES = 64 * 1024 * 1024
+_PIECES = 1024  # a call of the system takes no more
 
 
 class LocalFiles:
@@ -70,6 +72,27 @@ class LocalFiles:
             # The system gave less than it was asked for, or cannot read into several places.
             file.seek(offset)
             return sum(_read_all_into(file, memoryview(part)) for part in parts)
+
+    def map_into(self, path: str, offset: int, memory: memoryview, start: int, size_bytes: int) -> bool:
+        """Let bytes of a file that never changes be those of `memory`; False where that cannot be."""
+        address = can_map(memory) if is_local(str(self.root)) else None
+        if address is None:
+            return False
+        with open(self._full(path), "rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size < offset + size_bytes:
+                return False
+            pages = map_pages(file.fileno(), offset, address + start, size_bytes)
+            if pages is None:
+                return False
+            for first, last in ((0, pages[0]), (pages[1], size_bytes)):
+                file.seek(offset + first)
+                if _read_all_into(file, memory[start + first : start + last]) != last - first:
+                    raise OSError(errno.EIO, "a file became shorter while it was read")
+        return True
+
+    def fetch(self, mapped: memoryview) -> None:
+        """Have mapped bytes read by now; OSError where the file does not give them."""
+        populate(mapped)
 
     def list(self, path: str) -> Sequence[tuple[str, int]]:
         """Return (name, size; -1 for a folder), sorted; empty if there is no such folder."""
@@ -155,6 +178,18 @@ class _LocalWritable:
         view = memoryview(data).cast("B")
         while view:
             view = view[os.write(self._descriptor, view[:_WRITE_BYTES]) :]
+
+    def write_together(self, parts: Sequence[bytes | memoryview]) -> None:
+        """Append all of the pieces by one call of the system, if it takes them all."""
+        left = [memoryview(part).cast("B") for part in parts]
+        while left and hasattr(os, "writev"):
+            written = os.writev(self._descriptor, left[:_PIECES])
+            while left and written >= len(left[0]):
+                written -= len(left.pop(0))
+            if written:
+                left[0] = left[0][written:]
+        for part in left:
+            self.write(part)
 
     def sync(self) -> None:
         """Return only when everything written is durable."""

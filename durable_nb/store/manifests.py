@@ -313,6 +313,7 @@ def _group_to_json(group: Group, like: Group | None = None) -> dict[str, Json]:
         "buffers": [_as_difference(b, like, i) for i, b in enumerate(group.buffers, 1)],
         "deps": list(group.deps),
         "types": list(group.types),
+        **({"digest": group.digest} if group.digest else {}),
     }
 
 
@@ -326,6 +327,7 @@ def _group_from_json(group_id: str, data: Mapping[str, Json], parent: Manifest |
         buffers=tuple(ref_from_json(b, parent) for b in buffers),
         deps=tuple(data["deps"]),
         types=tuple(data["types"]),
+        digest=data.get("digest", ""),
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from durable_nb.chunking import Marked
 from durable_nb.errors import RepositoryError, RepositoryNotFound
 from durable_nb.model import (
     BufferRef,
@@ -28,7 +29,7 @@ from durable_nb.model import (
     Problem,
 )
 from durable_nb.ports import Files
-from durable_nb.store import endings, inline
+from durable_nb.store import endings, inline, mapping
 from durable_nb.store.chunks import ChunkStore, digest_of, missing
 from durable_nb.store.commits import Plan, make_plan, manifest_name, stage
 from durable_nb.store.explain import not_saved, reading, writing
@@ -111,6 +112,7 @@ class Workflow(Saving):
         self._resolved: OrderedDict[CheckpointId, tuple[Manifest, int]] = OrderedDict()
         # Where buffers go: memory that what is made of them can keep as its own.
         self.allocate: Callable[[int], Memory] = bytearray
+        self.own = mapping.own
         self._highest = 0
         self._stored = Known()
         self._begin_saving()
@@ -269,21 +271,21 @@ class Workflow(Saving):
         return digest in self._inline
 
     def read_group(
-        self, group: Group, proves: Callable[[bytes, Sequence[Memory]], bool] | None = None
-    ) -> tuple[bytes, list[Memory]]:
+        self, group: Group, proves: Callable[[bytes, Marked], bool] | None = None, *, mapped: bool = False
+    ) -> tuple[bytes, Marked]:
         """Return a group's pickle and its buffers, verified; the buffers are fresh and writable. For any thread.
 
-        `proves` tells whether these are the bytes that a signed manifest means, where that is quicker to find out than
-        by the digests of all chunks; `check_group` is then called later. The pickle, which can run code, is verified by
-        its digests in any case.
+        `proves` tells, quicker than the digests of all chunks, whether these bytes are what a signed manifest means;
+        `check_group` is then called later. The pickle, which can run code, is verified by its digests in any case. With
+        `mapped`, buffers may be the pages of a pack until `own` is called for them.
         """
-        (pickle,) = self._read([group.pickle])
-        data = bytes(pickle)
+        data = bytes(self._read([group.pickle])[0])
         if proves is not None:
-            buffers = self._read(group.buffers, self.allocate, verify=False)
+            buffers = self._read(group.buffers, self.allocate, verify=False, mapped=mapped)
             if proves(data, buffers):
                 return data, buffers
-        return data, self._read(group.buffers, self.allocate)
+            mapped = False  # something is damaged: what is whole is looked for, and copied
+        return data, self._read(group.buffers, self.allocate, mapped=mapped)
 
     def check_group(self, group: Group) -> None:
         """Verify by their digests the chunks that a group is made of; Integrity where one differs. For any thread."""
@@ -301,10 +303,8 @@ class Workflow(Saving):
         where = [ref_from_json(stored["buffer"])] if "buffer" in stored else []
         return bytes(self._read(where)[0]) if where else inline.bytes_from(stored)
 
-    def _read(
-        self, refs: Sequence[BufferRef], allocate: Callable[[int], Memory] = bytearray, *, verify: bool = True
-    ) -> list[Memory]:
-        return read_buffers(refs, self._chunks, self._files, self._inline_chunk, allocate, verify=verify)
+    def _read(self, refs: Sequence[BufferRef], allocate: Callable[[int], Memory] = bytearray, **how: bool) -> Marked:
+        return read_buffers(refs, self._chunks, self._files, self._inline_chunk, allocate, **how)
 
     def _inline_chunk(self, digest: str) -> bytes | None:
         return self.chunk(digest) if Digest(digest) in self._inline else None

@@ -98,9 +98,9 @@ class Repository:
         path, offset, raw_bytes, stored_bytes, codec = self.chunks[digest]
         with path.open("rb") as file:
             file.seek(offset)
-            header = file.read(RECORD.size)
+            header = b"" if codec == 2 else file.read(RECORD.size)
             stored = file.read(stored_bytes)
-        if header != RECORD.pack(b"DNBC", codec, raw_bytes, stored_bytes, bytes.fromhex(digest)):
+        if codec != 2 and header != RECORD.pack(b"DNBC", codec, raw_bytes, stored_bytes, bytes.fromhex(digest)):
             raise Damaged(f"the record of chunk {digest} does not fit its index entry")
         return unpack_chunk(digest, codec, raw_bytes, stored)
 

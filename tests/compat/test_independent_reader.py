@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import pickle
+import random
 import shutil
 import sys
 from pathlib import Path
@@ -153,6 +154,26 @@ def test_the_old_repository_is_whole_and_can_be_continued(old: Path) -> None:
     assert (events, states) == through_durable_nb(old)
     assert list(states.values())[-1]["y"] == added["y"]
     assert (old / "FORMAT").read_bytes() == b'{"flags":[],"format":"durable_nb","version":2}\n'
+
+
+def test_a_large_buffer_in_an_extent_is_read_alike(tmp_path: Path) -> None:
+    """What does not shrink lies together in its pack, and both readers find it, and find that it is damaged."""
+    root = tmp_path / "fresh"
+    maker.make(root)
+    kernel = maker.Kernel(root, ManualClock(1_800_000_000_000_000), "kernel-three")
+    noise = bytearray(random.Random(3).randbytes(2_000_000))
+    added = kernel.cell("noise", 1, {"noise": pickle.PickleBuffer(noise)})
+    kernel.workflow.close()
+    (pack,) = [path for path in root.rglob("*.pack") if b"DNBX" in path.read_bytes()]
+    assert pack.read_bytes().find(bytes(noise[: 15 * 131_072])) % 4096 == 16
+    events, states = independently(root)
+    assert (events, states) == through_durable_nb(root)
+    assert list(states.values())[-1]["noise"] == added["noise"]
+    content = bytearray(pack.read_bytes())
+    content[1_000_000] ^= 1
+    pack.write_bytes(content)
+    with pytest.raises(reader.Damaged, match="is not what its name says"):
+        independently(root)
 
 
 def test_the_newest_repository_is_what_the_script_makes(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from durable_nb.store.mapping import is_local
 from durable_nb.testing.lives import Lives, said, skipped
 
 CELLS = (
@@ -97,6 +99,23 @@ def test_idle_moments_load_the_rest(lives: Lives) -> None:
     assert lives.value("[type(__builtins__).__name__, both['other'] is other]") == ["module", True]
 
 
+def test_pages_of_packs_become_the_kernels_own(lives: Lives) -> None:
+    """What is loaded consists of the pages of packs, and of copies of them once the kernel has been idle."""
+    if not is_local(str(lives.folder)):
+        pytest.skip("nothing is mapped here")
+    assert "True True" in lives.run("print(big.base is None, big.flags.owndata, big[0] == first[0])").text()
+    assert len(pages(lives)) > 0
+    wait_until(lambda: all(own == size for size, own in pages(lives)), "the pages are copied in idle moments")
+    assert lives.run("print(mean() == first[2], float(other[-1]) == first[1])").text() == "True True\n"
+
+
+def pages(lives: Lives) -> list[tuple[int, int]]:
+    """The size of each mapping of a pack in the kernel, and how much of it is a copy."""
+    text = Path(f"/proc/{lives.kernel.pid}/smaps").read_text()
+    parts = [part for part in re.split(r"\n(?=[0-9a-f]+-[0-9a-f]+ )", text) if ".pack" in part.partition("\n")[0]]
+    return [(int(re.search(r"Size: +(\d+)", p)[1]), int(re.search(r"Anonymous: +(\d+)", p)[1])) for p in parts]
+
+
 def test_threads_and_tasks_ask(lives: Lives) -> None:
     """What a thread reads in a way that nobody foresees is there, as is what a task reads."""
     code = (
@@ -182,3 +201,14 @@ def test_an_earlier_checkpoint_in_a_kernel_that_lives(tmp_path: Path) -> None:
         assert "loaded when needed" in str(back)
         assert "of 2 finished cells" in str(back)
         assert lives.run("print(float(big[0]), 'n' in dir())").text() == "1.0 False\n"
+
+
+def test_what_the_process_holds_is_made_of_what_is_still_to_be_loaded(tmp_path: Path) -> None:
+    """A transformer that IPython holds comes back as an instance of a class that waits, and is loaded for it."""
+    with Lives(tmp_path, environ={"DURABLE_NB_EAGER_BYTES": "0"}) as lives:
+        lives.run(
+            "import ast\nclass Ten(ast.NodeTransformer):\n    def visit_Constant(self, node):\n        return node\n"
+            "get_ipython().ast_transformers.append(Ten())"
+        )
+        assert "not back" not in lives.kill()
+        assert lives.run("print([type(t) is Ten for t in get_ipython().ast_transformers])").text() == "[True]\n"

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
+from pathlib import Path
 
 import pytest
 
 from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, marks_of
 from durable_nb.errors import Integrity
 from durable_nb.model import CheckpointId, Delta, GroupData, GroupId
+from durable_nb.ports import WritesTogether
 from durable_nb.store import chunks, commits
 from durable_nb.store.chunks import ChunkStore, compress, decompress
 from durable_nb.store.commits import stage
+from durable_nb.store.files import LocalFiles
 from durable_nb.store.known import Known
 from durable_nb.testing.simfiles import SimFiles
 
@@ -221,6 +225,78 @@ def test_an_index_longer_than_the_first_read_is_read_whole() -> None:
     later.refresh(durable=False)
     assert later.torn == {}
     assert sum(len(entries) for entries in later.packs.values()) == 1000
+
+
+def whole_chunks(count: int, seed: int) -> bytes:
+    """Noise that makes so many whole chunks."""
+    return noise(count * CHUNK_BYTES, seed)
+
+
+def test_many_raw_chunks_lie_together_behind_the_beginning_of_a_page() -> None:
+    """The whole raw chunks of a buffer are one piece in the pack; what is shorter, compressed or few is a record."""
+    store = store_on(SimFiles())
+    large = memoryview(whole_chunks(chunks.EXTENT_CHUNKS + 9, 1) + b"the end")
+    few, blank = memoryview(whole_chunks(3, 2)), memoryview(bytes(9 * CHUNK_BYTES))
+    refs = [store.put(data) for data in (large, few, blank)]
+    store.write_pack([item for _, new in refs for item in new.items()])
+    found = [[store.entries(digest)[0] for digest in ref.chunks] for ref, _ in refs]
+    codecs = [{entry.codec for entry in entries} for entries in (found[0][:-1], found[0][-1:], found[1], found[2])]
+    assert [{chunks.BARE}, {chunks.RAW}, {chunks.RAW}, {chunks.ZSTD}] == codecs
+    first, second = found[0][: chunks.EXTENT_CHUNKS], found[0][chunks.EXTENT_CHUNKS : -1]
+    for run in (first, second):
+        assert {chunks.BEHIND_BYTES} == {entry.offset % chunks.PAGE_BYTES for entry in run[:1]}
+        assert [run[0].offset + n * CHUNK_BYTES for n in range(len(run))] == [entry.offset for entry in run]
+    assert [bytes(large), bytes(few), bytes(blank)] == [read(store, ref.chunks) for ref, _ in refs]
+
+
+@pytest.mark.skipif(not hasattr(os, "writev"), reason="the system writes one piece at a time")
+def test_pieces_are_written_completely_however_little_the_system_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that takes a part of the pieces is followed by others, until all bytes are there in order."""
+    writev, taken = os.writev, iter([3, 2, 7, 1, 4])
+
+    def reluctant(descriptor: int, parts: list[memoryview]) -> int:
+        return writev(descriptor, [memoryview(b"".join(parts))[: next(taken)]])
+
+    monkeypatch.setattr(os, "writev", reluctant)
+    file = LocalFiles(tmp_path).create("pieces")
+    assert isinstance(file, WritesTogether)
+    file.write_together([b"one", b"", b"more", memoryview(b"pieces"), b"here"])
+    file.close()
+    assert b"onemorepieceshere" == (tmp_path / "pieces").read_bytes()
+
+
+def test_an_extent_is_read_without_the_index_and_moved() -> None:
+    """Without its index a pack still has all chunks of an extent; copied elsewhere they lie together again."""
+    files = SimFiles()
+    store = store_on(files)
+    data = whole_chunks(20, 3) + b"short"
+    ref, new = store.put(memoryview(data))
+    store.write_pack(new.items())
+    (pack,) = store.packs
+    files.damage(f"packs/{pack}", len(files.read(f"packs/{pack}")) - 1)
+    torn = ChunkStore(files)
+    torn.refresh(durable=False)
+    assert ([pack], data) == (list(torn.torn), read(torn, ref.chunks))
+    moved = torn.copy_records([torn.entries(digest)[0] for digest in ref.chunks[5:]])
+    assert {chunks.BARE} == {entry.codec for entry in torn.packs[moved][:-1]}
+    files.remove(f"packs/{pack}")
+    torn.refresh(durable=False)
+    assert data[5 * CHUNK_BYTES :] == read(torn, ref.chunks[5:])
+
+
+def test_a_pack_that_ends_inside_an_extent_names_the_chunks_behind_it() -> None:
+    """Of a pack that was cut off the chunks before the cut are read, and those behind are damaged by name."""
+    files = SimFiles()
+    store = store_on(files)
+    ref, new = store.put(memoryview(whole_chunks(20, 4)))
+    store.write_pack(new.items())
+    last = store.entries(ref.chunks[-1])[0]
+    files.replace(f"packs/{last.pack}", files.read(f"packs/{last.pack}")[: last.offset + 100])
+    assert whole_chunks(20, 4)[: 19 * CHUNK_BYTES] == read(store, ref.chunks[:-1])
+    with pytest.raises(Integrity, match=ref.chunks[-1]):
+        store.read_entry(last)
 
 
 def test_a_reader_follows_a_chunk_to_another_pack() -> None:

@@ -16,6 +16,7 @@ import pytest
 from durable_nb.config import Settings
 from durable_nb.engine import pending
 from durable_nb.engine.restoring import restore_names
+from durable_nb.model import CheckpointId
 from durable_nb.testing.simfiles import SimFiles
 from durable_nb.testing.workbench import Workbench
 
@@ -225,6 +226,33 @@ def test_where_skipped_cells_stand_is_loaded_later_too() -> None:
     assert third.namespace["same"]
 
 
+def test_a_class_that_waits_is_one_with_its_instances_from_an_earlier_checkpoint() -> None:
+    """Where skipped cells stand, an instance that comes later is of the class that its name means, not of a twin."""
+    made = (
+        "import functools\nclass A:\n    @functools.cache\n    def twice(self, n):\n        return [n, n]",
+        "a = A()",
+        "two = a.twice(2)",
+        "last = 1",
+    )
+    bench = after_loss(*made)
+    assert [bench.run(cell, filename=f"<again {k}>") for k, cell in enumerate(made[:2])] == [False, False]
+    bench.run("b = a.twice(3)")
+    assert type(bench.namespace["a"]) is bench.namespace["A"]
+
+
+def test_what_a_hook_asks_for_is_made_of_the_classes_that_are_being_loaded() -> None:
+    """An object that reads a pending variable while a restore loads it gets instances of the one class there is."""
+    bench = after_loss(
+        "class D: pass",
+        "big = [D(), 'x' * 200_000]",
+        "class C:\n    def __setstate__(self, state):\n        self.seen = type(big[0])",
+        "h = C()\nh.seen = D",
+        settings=Settings(eager_bytes=100_000),
+    )
+    found = bench.namespace["h"].seen, bench.namespace["big"][0]
+    assert (bench.namespace["D"], bench.namespace["D"]) == (found[0], type(found[1]))
+
+
 def test_single_names_come_back_from_another_checkpoint() -> None:
     """`restore NAME` of an earlier checkpoint takes the place of what is pending, for that name only."""
     bench = after_loss(*MADE)
@@ -377,6 +405,39 @@ def test_what_fails_late_fails_by_name(made: str) -> None:
     assert any("`a` could not be loaded" in line for line in bench.shell.said), bench.shell.said
     bench.run("n = b[0]")
     assert 2 == bench.namespace["n"]
+
+
+def test_what_has_come_is_at_its_version_at_once() -> None:
+    """Who asks before the next look whether a variable is what the checkpoint has is told that it is."""
+    bench = after_loss("class C: pass", "a = [C()]")
+    pending.load_all(bench.engine)
+    now = versions(bench)
+    assert [True, True] == [bench.engine.capture.is_at(name, CheckpointId(now[name])) for name in ("a", "C")]
+    bench.namespace["a"] = [bench.namespace["C"]()]
+    assert not bench.engine.capture.is_at("a", CheckpointId(now["a"]))
+
+
+def test_names_that_share_are_proved_by_a_fingerprint_as_well() -> None:
+    """A group of several names comes on the proof of its own fingerprint, and is checked by its digests later."""
+    bench = after_loss("import numpy as np\na = np.arange(300_000.0)\nb = [a]", "c = 1")
+    bench.engine.capture.lazy.load(["a"])
+    assert [["a", "b"]] == [sorted(group.names) for group in bench.engine.capture.lazy.unchecked]
+    assert bench.namespace["b"][0] is bench.namespace["a"]
+
+
+def test_what_a_hook_changes_while_it_loads_is_looked_at() -> None:
+    """The marks of what was read are not taken for those of memory that a class of the notebook has written to."""
+    bench = after_loss(
+        "import numpy as np\n"
+        "class Scaled:\n"
+        "    def __setstate__(self, state):\n"
+        "        self.__dict__.update(state)\n"
+        "        self.data[0] = 5.0\n"
+        "s = Scaled()\ns.data = np.zeros(1_000_000)",
+    )
+    before = versions(bench)["s"]
+    assert bench.run("x = s.data[0]")
+    assert (5.0, before) == (bench.namespace["x"], versions(bench)["s"])
 
 
 def test_what_a_forger_has_changed_is_told() -> None:
