@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeAlias
@@ -117,12 +118,31 @@ def _chunks(ref: BufferRef) -> Sequence[str]:
 
 
 def _in_threads(reader: _Reader, runs: Sequence[_Run], threads: int) -> list[list[bytes]]:
+    found: list[list[bytes]] = [[] for _ in runs]
+    failed: dict[int, BaseException] = {}
+    left, over = iter(enumerate(runs)), threading.Event()
+
+    def work() -> None:
+        # Each thread takes the next run, so that nobody has to be woken for every one of them.
+        for at, run in left:
+            try:
+                found[at] = reader.read(run)
+            except BaseException as error:  # told by who waits for all of them
+                failed[at] = error
+                over.set()
+            if over.is_set():
+                break
+
     pool = ThreadPoolExecutor(threads, thread_name_prefix="durable_nb-read")
     try:
-        return list(pool.map(reader.read, runs))
+        wait([pool.submit(work) for _ in range(threads)])
     finally:
         # After an error or an interrupt nothing more is begun, and nobody writes into memory that is given back.
-        pool.shutdown(wait=True, cancel_futures=True)
+        over.set()
+        pool.shutdown(wait=True)
+    if failed:
+        raise failed[min(failed)]  # the first of the buffer, whichever thread came first
+    return found
 
 
 class _Reader:
