@@ -20,9 +20,19 @@ def names(found: UserNames, hidden: Mapping[str, Any] | None = None, out: Mappin
 
 def test_the_shells_names_are_not_the_users() -> None:
     """Inputs, outputs and what the shell hides are left out; what is bound to another value is the user's again."""
-    space = {"In": [], "_i1": "x", "_1": 5, "_ih": [], "x": 1, "_own": 2, "pi": 3, "__name__": "__main__", "_": 7}
+    space: dict[str, Any] = {
+        "In": [],
+        "_i1": "x",
+        "_1": 5,
+        "_ih": [],
+        "x": 1,
+        "_own": 2,
+        "pi": 3,
+        "__name__": "__main__",
+        "_": 7,
+    }
     found = UserNames(space)
-    hidden = ChainMap({"pi": space["pi"]}, {"_hidden": 1})
+    hidden: ChainMap[str, Any] = ChainMap({"pi": space["pi"]}, {"_hidden": 1})
     assert ["x", "_own"] == names(found, hidden, {"Out[1]": space["_"]})
     space["pi"] = "mine"
     assert ["x", "_own", "pi"] == names(found, hidden, {"Out[1]": space["_"]})
