@@ -76,6 +76,7 @@ def test_tracked_equals_full(book: Book) -> None:
 
 
 @pytest.mark.nightly
+@pytest.mark.timeout(7200)
 @settings(max_examples=2000, deadline=None, suppress_health_check=SLOW)
 @given(book=books(cells=12, statements=5, deaths=1))
 def test_tracked_equals_full_at_length(book: Book) -> None:
