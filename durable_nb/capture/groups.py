@@ -43,6 +43,7 @@ from durable_nb.capture.kinds import (
     is_hashable,
     shared_nans,
 )
+from durable_nb.capture.process_modules import is_local_module
 from durable_nb.capture.reducers import Plugin, Sharing
 from durable_nb.capture.trails import WEAK, Held, OurRef, Trail
 
@@ -55,7 +56,8 @@ class Grouping:
 
     `alone` is what is shared inside one name, where anything is. `special` are the names that reach what only the
     slower pickler keeps: NaN objects, the namespace, the builtins. `modules` are those that no import brings back, by
-    the id of their dictionary. `trails` is what the walk met, name by name; whoever keeps it keeps the user's objects.
+    the id of their dictionary. `places` are the definitions that local modules have, by module and name, with their
+    ids. `trails` is what the walk met, name by name; whoever keeps it keeps the user's objects.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -64,12 +66,20 @@ class Grouping:
     alone: Mapping[str, Sharing]
     special: frozenset[str]
     modules: Mapping[int, types.ModuleType]
+    places: Mapping[tuple[str, str], int]
     trails: Mapping[str, Trail]
 
 
 _EMPTY: Mapping[Any, Any] = types.MappingProxyType({})
 NOTHING = Grouping(
-    groups=(), deps=_EMPTY, sharing=Sharing(), alone=_EMPTY, special=frozenset(), modules=_EMPTY, trails=_EMPTY
+    groups=(),
+    deps=_EMPTY,
+    sharing=Sharing(),
+    alone=_EMPTY,
+    special=frozenset(),
+    modules=_EMPTY,
+    places=_EMPTY,
+    trails=_EMPTY,
 )
 
 
@@ -108,6 +118,7 @@ class _Walk:
         self.modules: dict[int, types.ModuleType] = {}
         self.parent: dict[str, str] = {}
         self.deps: dict[str, set[str]] = {}
+        self.places: dict[tuple[str, str], int] = {}
         self.boring: dict[int, Any] = {}  # importable definitions, kept alive so that their ids stay theirs
         self.kept: list[Any] = []  # temporaries, for the same reason
         self.memory: dict[int, list[str]] = {}
@@ -311,6 +322,8 @@ class _Walk:
             return
         if importable(obj) or (isinstance(obj, type) and not obj.__flags__ & HEAP_TYPE):
             self.boring[id(obj)] = obj
+            if is_local_module(obj.__module__):
+                self.places[obj.__module__, obj.__qualname__] = id(obj)
             return
         self.trail.met(obj)
         known = self.owner.get(id(obj))
@@ -339,6 +352,7 @@ class _Walk:
             groups=tuple(groups),
             deps=deps,
             sharing=sharing,
+            places=self.places,
             alone=self._alone(sharing),
             trails=self.trails,
             special=frozenset(n for group in groups if not self.special.isdisjoint(group) for n in group),

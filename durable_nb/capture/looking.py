@@ -15,6 +15,7 @@ from durable_nb.capture.definitions import importable, is_definition
 from durable_nb.capture.isolate import type_name
 from durable_nb.capture.kinds import ATOMIC, is_atomic
 from durable_nb.capture.packing import Packed
+from durable_nb.capture.process_modules import is_local_module
 from durable_nb.model import CheckpointId, GroupData, GroupId, Manifest, Unsaved, Variable
 
 __all__ = ["Captured", "Look", "Memory", "Names"]
@@ -67,7 +68,7 @@ class Made:
 class Memory:
     """What earlier looks saw: digests by group, atomic values, fingerprints by version, what a restore brought back.
 
-    `imported` are functions and classes of modules, which are stored as where to find them.
+    `imported` are functions and classes of libraries, which are stored as where to find them.
     """
 
     digests: dict[GroupId, str] = field(default_factory=dict)
@@ -113,7 +114,7 @@ class Look:
     def split(self) -> tuple[list[str], dict[str, Any]]:
         """Return the atomic names that may have changed, and all that needs grouping.
 
-        What is `same` as ever, because it is a function or class of a module, is in neither.
+        What is `same` as ever, because it is a function or class of a library, is in neither.
         """
         atoms, rest = [], {}
         known, imported, head = self.memory.atoms, self.memory.imported, self.head_names
@@ -270,7 +271,8 @@ class Look:
         self.memory.versions[name] = (id(value), version)
         if is_atomic(value):
             self.memory.atoms[name] = (value, group_id)
-        elif alone and is_definition(value) and importable(value):
+        elif alone and is_definition(value) and importable(value) and not is_local_module(value.__module__):
+            # What a local module defines is another thing after a reload: the name is left with what it had been.
             self.memory.imported[name] = (weakref.ref(value), group_id)
 
     def _fingerprint(self, name: str, group: tuple[str, ...], dumped: Dumped) -> tuple[str, int]:

@@ -279,6 +279,7 @@ class NamespaceCapture:
         """Take nothing for stored any more: the next look finds everything new."""
         self._memory.digests.clear()
         self._memory.atoms.clear()
+        self._memory.imported.clear()
         self._memory.prints.clear()
         self._memory.adopted.clear()
         self._settled.clear()

@@ -7,6 +7,7 @@ finds a change that nothing explains, everything is looked at.
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +18,10 @@ from typing import Any
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_rules import EVERYTHING_NAMES, opens_everything
 from durable_nb.capture.closed import References, is_closed, mentions_in
-from durable_nb.capture.definitions import Definitions
+from durable_nb.capture.definitions import Definitions, importable
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.packing import Bad, Packed
+from durable_nb.capture.process_modules import is_local_module
 from durable_nb.capture.records import GroupNames, Record, Records, address
 from durable_nb.capture.trails import Trail
 from durable_nb.capture.transparent import Transparent
@@ -123,6 +125,8 @@ class Settled:
     _facts: dict[types.CodeType, CodeFacts] = field(default_factory=dict)
     _turn: int = 0
     _paths: Mapping[int, tuple[str, ...]] = field(default_factory=dict)  # where definitions were at the last look
+    # What local modules define and values are made of or refer to; with it other values are stored by where it is.
+    _places: dict[tuple[str, str], int] = field(default_factory=dict)
     _unseen: Unseen = field(default_factory=Unseen)
     _unseen_reach: frozenset[str] | None = frozenset()  # what the notebook's functions that others hold lead to
 
@@ -150,7 +154,8 @@ class Settled:
         With `audit`, and some of the rest.
         """
         bindings = list(names), list(map(address, names.values()))
-        reached = None if touched is None or not self.records.by_group else self._closure(touched)
+        known = bool(self.records.by_group) and self._are_there()
+        reached = None if touched is None or not known else self._closure(touched)
         if touched is None or reached is None:
             return Selection(names=dict(names), head=head, bindings=bindings)
         reached |= self._stale(bindings, names, head, everything)
@@ -178,6 +183,16 @@ class Settled:
             bad={n: b for group, r in bad.items() if group in left_out for n, b in r.bad.items()} if bad else {},
             was_bad=frozenset(n for group, r in bad.items() if group not in left_out for n in r.bad if n in names),
         )
+
+    def _are_there(self) -> bool:
+        """Tell whether local modules have what they had: one may have been loaded anew, or changed by anybody."""
+        for (module, path), where in self._places.items():
+            found: Any = sys.modules.get(module)
+            for part in path.split("."):
+                found = getattr(found, "__dict__", {}).get(part)
+            if id(found) != where:
+                return False
+        return True
 
     def moved(self, selection: Selection, definitions: Definitions) -> bool:
         """Tell whether a definition that something left out refers to is to be found elsewhere since the last look.
@@ -313,6 +328,7 @@ class Settled:
             records.put(record)
         if selection.names:
             self._paths = definitions.paths
+            self._note_places(selection, grouping)
         self._note_bindings(selection, home)
         self._note_unseen(found, grouping, namespace)
 
@@ -326,6 +342,14 @@ class Settled:
         self._home.update((n, home(n)) for n in selection.names)
         # After a look that found something the next one has to see whether it was stored.
         self._head = None if selection.names else selection.head
+
+    def _note_places(self, selection: Selection, grouping: Grouping) -> None:
+        if selection.dropped is None:  # everything was looked at
+            self._places.clear()
+        self._places.update(grouping.places)
+        for cls in frozenset[type]().union(*(trail.types for trail in grouping.trails.values())):
+            if is_local_module(cls.__module__) and importable(cls):
+                self._places[cls.__module__, cls.__qualname__] = id(cls)
 
     def _note_unseen(self, found: Sequence[Record], grouping: Grouping, namespace: dict[str, Any]) -> None:
         """Find out what the notebook's functions that no variable holds lead to."""

@@ -8,6 +8,7 @@ import io
 import linecache
 import sys
 import types
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -38,6 +39,7 @@ class Tracked(Notebook):
         self.look(touched=None if everything or touched is None or late is None else touched | late)
         assert self.head is not None
         unsaved = {(u.name, u.path) for u in self.head.unsaved}
+        self.capture._memory.imported.clear()
         found = self.look()
         if found.names or found.groups:
             return f"changed {found.changed}, regrouped {found.regrouped}, names {dict(found.names)}"
@@ -285,3 +287,34 @@ def test_what_is_cheap_is_looked_at_all_the_same(monkeypatch: pytest.MonkeyPatch
     notebook.ns["xs"].append(3)
     found = notebook.look(touched=Touched())
     assert (found.changed, found.missed) == (("xs",), ("xs",))
+
+
+def test_a_function_of_a_local_module_that_is_loaded_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a reload a name that was imported before is bound to what the file said then, and is stored as that."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "reloaded_by_a_test.py"
+    file.write_text("class K: n = 1\ndef f(): return 1\n")
+    notebook = Tracked()
+    first = "import importlib, reloaded_by_a_test as m\nfrom reloaded_by_a_test import f\nx = [f]\nk = m.K()"
+    assert notebook.cell(first) is None
+    file.write_text("class K: n = 22\ndef f(): return 22\n")
+    assert notebook.cell("importlib.reload(m)") is None
+    assert notebook.cell("m.f = print") is None
+    monkeypatch.delitem(sys.modules, "reloaded_by_a_test")
+    notebook.restored().check("assert f() == x[0]() == 1 and k.n == 1")
+
+
+def test_functions_of_libraries_are_known_by_where_they_are() -> None:
+    """Another function under the same name, or one that was changed, is found all the same."""
+    notebook = Tracked()
+    for cell in (
+        "from json import dumps, JSONEncoder\nfrom functools import reduce\nx = [1]",
+        "x.append(2)",
+        "from pickle import dumps",
+        "def reduce(*a): return 7",
+        "JSONEncoder.ours = 1",
+        "del dumps",
+        "from json import dumps",
+    ):
+        assert notebook.cell(cell) is None, cell
+    notebook.restored().check("import json\nassert dumps is json.dumps and reduce() == 7")
