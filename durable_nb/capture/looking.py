@@ -288,7 +288,8 @@ class Look:
 
     def _unsaved(self, packed: Packed, excluded: Mapping[str, Any]) -> tuple[Unsaved, ...]:
         made, found = self.memory.made, []
-        for name, bad in packed.bad.items():
+        # In the order of the namespace, whatever the order in which it was found out.
+        for name, bad in [(n, packed.bad[n]) for n in self.names if n in packed.bad] if packed.bad else ():
             by = self._maker(name, self.names[name])
             found.append(Unsaved(name=name, path=bad.path, type=bad.type, reason=bad.reason, made_by=by))
         for name, value in excluded.items():

@@ -41,8 +41,9 @@ def _is_librarys(held: Mapping[str, Any]) -> bool:
     if not isinstance(name, str) or not isinstance(file, str):
         return False
     installed = not {"site-packages", "dist-packages"}.isdisjoint(file.split("/"))
-    standard = name.partition(".")[0] in sys.stdlib_module_names
-    return (installed or standard) and file.endswith((".py", ".pyc", ".so"))
+    package = name.partition(".")[0]
+    known = package in sys.stdlib_module_names or package == "durable_nb"  # which may be used from where it is written
+    return (installed or known) and file.endswith((".py", ".pyc", ".so"))
 
 
 def _mine(obj: Any) -> bool:

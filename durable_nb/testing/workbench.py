@@ -54,7 +54,7 @@ class Workbench:
             workflow=self.workflow,
             shell=self.shell,
             clock=self.clock,
-            settings=settings or Settings(),
+            settings=settings or Settings(durability="sync"),  # the next life begins at once, over what is stored
             capture=NamespaceCapture(
                 self.namespace,
                 hidden=self.shell.hidden,
