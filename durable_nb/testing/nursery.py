@@ -197,9 +197,9 @@ class _Life:
 
     def attach(self, folder: str, life: str) -> Report:
         """Attach durable_nb; what is in the folder comes back."""
-        self.bench = Workbench(
-            LocalFiles(folder), life=life, main=self.main, settings=Settings.from_environment(os.environ)
-        )
+        # A life that dies leaves nothing to a writer, which would still be at work when the next one begins.
+        settings = Settings.from_environment({"DURABLE_NB_DURABILITY": "sync", **os.environ})
+        self.bench = Workbench(LocalFiles(folder), life=life, main=self.main, settings=settings)
         return {"said": self.bench.lines, "missing": self.missing()}
 
     def names(self) -> list[str]:
