@@ -14,6 +14,7 @@ import os
 import select
 import signal
 import sys
+import types
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from typing import Any
 
 from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.codec import Codec, Dumped, Failed
+from durable_nb.capture.process_modules import is_local_module
 
 __all__ = ["Claim", "Proofs"]
 
@@ -38,6 +40,12 @@ class Claim:
     differs: Callable[[Mapping[str, Any]], str | None]
 
 
+def _says_its_hash(cls: type) -> bool:
+    return isinstance(type.__getattribute__(cls, "__hash__"), types.FunctionType) and (
+        cls.__module__ == "__main__" or is_local_module(cls.__module__)
+    )
+
+
 class Proofs:
     """Which types and definitions this process has already seen come back."""
 
@@ -48,8 +56,13 @@ class Proofs:
         self._kept: list[Any] = []  # filled in a child only
 
     def needed(self, dumped: Dumped) -> bool:
-        """Tell whether a group holds anything that has not been proved yet."""
-        return not (dumped.marks <= self._marks and all(cls in self._types for cls in dumped.types))
+        """Tell whether a group holds anything that has not been proved yet, or cannot be proved once for all.
+
+        An object that says its hash itself may say none any more (`key.name = []`), and is in a set all the same.
+        """
+        if not (dumped.marks <= self._marks and all(cls in self._types for cls in dumped.types)):
+            return True
+        return dumped.size_bytes <= COMPARED_BYTES and any(map(_says_its_hash, dumped.types))
 
     def check(self, claims: Sequence[Claim]) -> list[str | None]:
         """Return, for each claim, why it does not load (None: it does, and that is remembered)."""

@@ -305,3 +305,17 @@ def test_a_function_that_wraps_a_class() -> None:
     again = notebook.restored()
     again.check("assert Config.__dict__['__dict__'] is vars(Config.__wrapped__)['__dict__'] and Config().n == 1")
     again.check("s = S(); place.__set__(s, 3); assert s.v == 3 and place is vars(S)['v']")
+
+
+def test_a_set_whose_member_has_lost_its_hash() -> None:
+    """It cannot be built again: that is said at each save, also when all of its types have come back before."""
+    notebook = Notebook()
+    notebook.run(
+        "class K:\n    def __init__(self): self.name = 'k'\n    def __hash__(self): return hash(self.name)\n"
+        "    def __eq__(self, other): return self is other\nk = K(); other = [[]]\ng = iter({1: {k}})"
+    )
+    assert notebook.unsaved == {}
+    notebook.run("k.name = []")
+    assert "unhashable" in notebook.unsaved["g"].reason
+    notebook.run("k = 0; other = 1")
+    assert "unhashable" in notebook.unsaved["g"].reason
