@@ -7,6 +7,7 @@ own code are loaded, in this process.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import io
 import json
@@ -108,14 +109,14 @@ class Proofs:
         try:
             lines, timed_out = _read_lines(read, TIMEOUT_S + slowest)
         except BaseException:  # an interrupt: the child must not stay behind
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            _kill(pid)
+            _wait(pid)
             raise
         finally:
             os.close(read)
         if timed_out:
-            os.kill(pid, signal.SIGKILL)
-        _, status = os.waitpid(pid, 0)
+            _kill(pid)
+        status = _wait(pid)
         said: dict[int, list[str | None]] = {}
         for line in lines:
             number, verdict = json.loads(line)
@@ -170,7 +171,22 @@ def _read_lines(fd: int, timeout_s: float) -> tuple[list[bytes], bool]:
         data += part
 
 
-def _how_it_ended(status: int) -> str:
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _wait(pid: int) -> int | None:
+    """Return how a child ended, None where the notebook has its children's ends thrown away or taken by a handler."""
+    try:
+        return os.waitpid(pid, 0)[1]
+    except ChildProcessError:
+        return None
+
+
+def _how_it_ended(status: int | None) -> str:
+    if status is None:
+        return "did not finish"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         deep = " (nested too deeply?)" if number == signal.SIGSEGV else ""

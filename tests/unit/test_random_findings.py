@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 from collections.abc import Sequence
 
 import pytest
@@ -319,3 +320,15 @@ def test_a_set_whose_member_has_lost_its_hash() -> None:
     assert "unhashable" in notebook.unsaved["g"].reason
     notebook.run("k = 0; other = 1")
     assert "unhashable" in notebook.unsaved["g"].reason
+
+
+def test_proofs_in_a_process_that_throws_the_ends_of_its_children_away() -> None:
+    """With SIGCHLD ignored nobody can be asked how a child ended; what it has said counts."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        notebook = Notebook()
+        notebook.run("class Fresh: pass\nx = Fresh()\nx.a = [1]")
+        assert notebook.unsaved == {}
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    notebook.restored().check("assert x.a == [1]")
