@@ -46,7 +46,7 @@ def _find(name: str) -> str | None:
     """Find the file of a module that is not loaded, without importing its parents."""
     relative = name.replace(".", os.sep)
     for entry in sys.path:
-        base = os.path.join(entry or os.getcwd(), relative)
+        base = os.path.join(entry or os.curdir, relative)
         for candidate in (os.path.join(base, "__init__.py"), base + ".py"):
             if os.path.isfile(candidate):
                 return candidate

@@ -62,10 +62,17 @@ def _ignored_folders() -> tuple[str, ...]:
     return _ignored(
         home=os.path.expanduser("~"),
         temp=tempfile.gettempdir(),
-        current=os.getcwd(),
+        current=_current_folder(),
         prefixes=(sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix),
         named=tuple(map(os.environ.get, _FOLDER_VARIABLES)),
     )
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # a cell has removed it; nothing lies in it
+        return os.sep
 
 
 @functools.lru_cache(maxsize=8)
