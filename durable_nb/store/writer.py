@@ -195,26 +195,28 @@ class Writer:
     def _accept(self, offset: int) -> None:
         """Take a record that the kernel has told of."""
         try:
-            self._queue(offset)
+            if not self._queue(offset):
+                # The notebook's code has closed the log's descriptor, say: without an answer the kernel would wait.
+                raise RepositoryError("What the kernel handed over is not in its log.")
         except (DurableError, OSError) as error:
             self._fail(-1, error)
 
-    def _queue(self, offset: int) -> None:
+    def _queue(self, offset: int) -> bool:
+        """Queue the record there; tell whether there is one."""
         record = read_record(self._files, log_path(self._folder, self._kernel.epoch), offset, self._key)
         if record is not None:
             self._next_offset = offset + record.size_bytes
             self._work.put(offset)
+        return record is not None
 
     def _take_log(self) -> None:
         """Find what was written to the log completely, although the kernel could not say so any more."""
         while True:
-            before = self._next_offset
             try:
-                self._queue(before)
+                if not self._queue(self._next_offset):
+                    return
             except (DurableError, FileNotFoundError):
                 return  # the record that the kernel was about to write when it died: its cell was not answered
-            if self._next_offset == before:
-                return
 
     def _commit_all(self) -> None:
         """Make the commits that are queued, in the worker's thread, until there is None."""
