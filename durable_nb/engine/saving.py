@@ -163,10 +163,12 @@ def files_read(engine: Engine) -> Set[str]:
 
 def twice(engine: Engine, action: Callable[[], T]) -> T:
     """Do it, and once more from the last durable head if it was built on a commit that could not be stored."""
+    before = engine.workflow.no_writer
     try:
         return action()
     except CheckpointError:
-        if not _after_setback(engine):
+        # The action may have found out by itself, while it waited for what was in flight.
+        if not _after_setback(engine) and engine.workflow.no_writer == before:
             raise
         return action()
 

@@ -319,7 +319,7 @@ class Workflow(Saving):
 
     def _must_be_next(self, delta: Delta) -> None:
         if delta.checkpoint_id != self.next_checkpoint_id():
-            if self._setback is not None:
+            if self._setback is not None or not (delta.parent is None or delta.parent in self._locations):
                 raise self._overtaken(delta.checkpoint_id)
             raise ValueError(f"the next checkpoint is {self.next_checkpoint_id()}, not {delta.checkpoint_id}")
 

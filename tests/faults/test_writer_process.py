@@ -8,16 +8,21 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from durable_nb.errors import LeaseHeld
+from durable_nb.engine import saving
+from durable_nb.errors import CheckpointError, LeaseHeld
+from durable_nb.model import CheckpointId, EventDraft
 from durable_nb.store.files import LocalFiles
 from durable_nb.store.lease import holders
 from durable_nb.store.process_identity import is_alive
 from durable_nb.store.repository import folder_name
-from durable_nb.testing.handing import FAULTY, NOTEBOOK, HandingKernel, open_here, value_of
+from durable_nb.testing.handing import FAULTY, NOTEBOOK, HandingKernel, delta_of, open_here, value_of
 from durable_nb.testing.invariants import (
     completed_attempts_have_their_checkpoint,
     head_is_whole,
@@ -388,3 +393,40 @@ def test_the_writer_imports_the_store_and_nothing_else() -> None:
         "xxhash",
         "zstandard",
     }
+
+
+def test_what_builds_on_a_commit_that_was_lost_meanwhile(root: Path) -> None:
+    """It is refused as overtaken, so that the cell is looked at and stored anew, and not taken for a defect."""
+    _, workflow = open_here(root)
+    lost = replace(delta_of(workflow, CheckpointId("c8"), "x", b"2"), checkpoint_id=CheckpointId("c9"))
+    with pytest.raises(CheckpointError, match="c9 was not saved, because saving in the background has failed"):
+        workflow.commit(EventDraft(event_type="CheckpointCompleted", run_id="r", payload={}), lost)
+    workflow.close()
+
+
+def test_a_cell_is_saved_once_more_when_its_save_has_found_the_writer_dead() -> None:
+    """The setback was taken in while the save waited for room: the second try builds on what is durable."""
+    workflow = SimpleNamespace(no_writer="", setback=lambda: None)
+    engine: Any = SimpleNamespace(workflow=workflow)
+    tries = []
+
+    def save() -> str:
+        tries.append(workflow.no_writer)
+        if not workflow.no_writer:
+            workflow.no_writer = "it has failed"
+            raise CheckpointError("overtaken")
+        return "saved"
+
+    assert (saving.twice(engine, save), tries) == ("saved", ["", "it has failed"])
+
+
+def test_a_save_that_fails_by_itself_is_not_tried_again() -> None:
+    """An error that no setback explains is the cell's to tell."""
+    workflow = SimpleNamespace(no_writer="", setback=lambda: None)
+    engine: Any = SimpleNamespace(workflow=workflow)
+
+    def save() -> None:
+        raise CheckpointError("the disk is full")
+
+    with pytest.raises(CheckpointError, match="the disk is full"):
+        saving.twice(engine, save)
