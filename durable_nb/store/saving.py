@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
 from durable_nb.errors import CheckpointError, RepositoryError
@@ -314,8 +314,11 @@ class Saving(Commits):
         self._behind = None
         self.no_writer = f"the process that saves in the background has failed: {behind.failure}"
         self._setback = Setback(error=behind.failure, lost=tuple(ticket.checkpoint_id for ticket in lost))
-        behind.forget()
-        self._chunks.refresh(durable=True)
+        # What failed the writer may fail this as well, and no cell is to fail with it. An index that knows less than
+        # there is costs no more than chunks that are stored once more.
+        with suppress(OSError):
+            behind.forget()
+            self._chunks.refresh(durable=True)
         return others
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -201,3 +202,38 @@ def test_a_file_that_a_cell_in_flight_wrote_is_not_as_an_earlier_one_left_it(liv
     lives.run(heavy + write.format("'changed'"))
     assert not skipped(lives.run(write.format("'two'")))
     assert (lives.folder / "notes.txt").read_text() == "two"
+
+
+def test_a_history_that_is_deleted_while_it_is_written(lives: Lives) -> None:
+    """The cells after that run as they would without us, and are told what is wrong."""
+    writer = wait_for_writer(lives)
+    lives.run("x = []", HALT.format(writer=writer) + BIG.format(seed=6))
+    shutil.rmtree(lives.folder / ".durable")
+    os.kill(writer, signal.SIGCONT)
+    assert lives.run("x.append(1)", "print(x)").text() == "[1]\n"
+    assert "was removed or moved" in lives.verb("status")["trouble"]
+
+
+def test_a_log_that_the_notebook_has_closed(lives: Lives) -> None:
+    """What is handed over in vain is found missing by the writer, told, and stored before the next reply."""
+    close = """
+for fd in os.listdir("/proc/self/fd"):
+    path = f"/proc/self/fd/{fd}"
+    if os.path.exists(path) and os.readlink(path).endswith(".log") and ".durable" in os.readlink(path):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, int(fd))
+"""
+    lives.run("import os", "x = []", close, "x.append(1)")
+    status = lives.status()
+    assert ("is not in its log" in status["no_writer"], status["saving"]) == (True, [])
+    lives.run("x.append(2)")
+    lives.kill()
+    assert lives.value("x") == [1, 2]
+
+
+def test_a_working_folder_that_is_gone(lives: Lives) -> None:
+    """Cells run and are saved although the folder that the kernel is in was removed, and one of them leaves it."""
+    lives.run("import os, tempfile\ngone = tempfile.mkdtemp()\nos.chdir(gone)\nos.rmdir(gone)")
+    lives.run("x = [1]", "import colorsys", f"os.chdir({str(lives.folder)!r})", "x.append(2)")
+    lives.kill()
+    assert lives.value("x") == [1, 2]
