@@ -28,6 +28,7 @@ from durable_nb.capture.looking import Memory
 from durable_nb.capture.reducers import load
 from durable_nb.capture.staging import ReadGroup, Staged, Staging
 from durable_nb.chunking import Marked
+from durable_nb.errors import DurableError, RestoreError
 from durable_nb.model import Group, GroupId, Manifest, Unsaved, Variable
 
 __all__ = ["LazyNames", "Source", "connect"]
@@ -47,6 +48,14 @@ def connect(action: Callable[[], None]) -> None:
         action()
     except Exception:  # the value is there all the same; what it cannot reach now it says itself when used
         _log.warning("something restored could not be connected again", exc_info=True)
+
+
+def _not_now(group: Group, error: DurableError) -> RestoreError:
+    names = ", ".join(f"`{name}`" for name in group.names)
+    return RestoreError(
+        f"{names} cannot be loaded now: {error.message.rstrip('.')}. What is stored is as it was.",
+        hint="Once that is mended (too many open files, or a folder that was moved), run the cell again.",
+    )
 
 
 class _Arriving(Staging):
@@ -110,6 +119,8 @@ class LazyNames:
         self.mapped: list[tuple[Callable[[], object], int, int]] = []
         self.own: Callable[[int, int], None] = lambda address, size_bytes: None
         self.failed: Callable[[Sequence[Unsaved], Mapping[str, str]], None] = lambda unsaved, stored: None
+        # Whether what could not be read is there all the same, and will be given another time.
+        self.momentary: Callable[[DurableError], bool] = lambda error: False
         self.set_out: Callable[[int, object], None] = lambda n, value: None
         self.outs: Callable[[], Collection[int]] = tuple
         self._at_work: set[GroupId] = set()
@@ -219,8 +230,10 @@ class LazyNames:
             for source in {id(s): s for name in wanted if (s := self._sources.get(name)) is not None}.values():
                 self._load(source, [n for n in wanted if self._sources.get(n) is source])
 
-    def load_all(self) -> None:
-        """Make everything live that is pending."""
+    def load_all(self, *, last: bool = False) -> None:
+        """Make everything live that is pending; `last`: what cannot be read now will not be asked for again."""
+        if last:
+            self.momentary = lambda error: False
         while self.names:
             before = len(self.names)
             self.load(list(self.names))
@@ -240,7 +253,12 @@ class LazyNames:
             # Code that runs while it loads cannot wait for it.
             mine.add(group.group_id)
             self._at_work.add(group.group_id)
-            data, buffers = source.read(group)
+            try:
+                data, buffers = source.read(group)
+            except DurableError as error:
+                if not self.momentary(error):
+                    raise
+                raise _not_now(group, error) from error
             if isinstance(buffers, Marked) and all(kind.partition(".")[0] in _PLAIN for kind in group.types):
                 large = [(b, m) for b, m in zip(buffers, buffers.marks, strict=False) if type(b) is not bytearray]
                 marked.update({address_of(buffer): (len(buffer), marks) for buffer, marks in large})

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from durable_nb.capture.borrowing import BORROWED, given
 from durable_nb.capture.codec import Codec, Failed, Lost, Partly
-from durable_nb.errors import DurableError
+from durable_nb.errors import DurableError, RestoreError
 from durable_nb.model import Group, GroupId, Manifest, Unsaved
 
 # Loaded first, because the hooks of other objects call them.
@@ -132,6 +132,8 @@ class Staging:
             self.failed.update(gone)
             self._final.update(gone)
             self._take({name: part.loaded[name] for name in held if name in part.loaded})
+        except RestoreError:  # it cannot be read now, and can later
+            raise
         except (Failed, DurableError) as failure:  # DurableError: a damaged or missing object of the store
             for name in held:
                 self.failed[name] = str(failure.args[0])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import base64
 import builtins
+import errno
 import re
 import weakref
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -50,6 +51,11 @@ _HOOKS = (
     *("__setstate__", "__reduce__", "__reduce_ex__", "__new__", "__getattr__", "__getattribute__", "__setattr__"),
     *("__hash__", "__eq__", "__setitem__", "append", "extend", "add"),
 )
+# Of the process, of the rights, of a network: what is stored is not the reason.
+_PASSING = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EACCES, errno.EPERM, errno.ESTALE,
+     errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH}
+)  # fmt: skip
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _OUT = re.compile(r"Out\[(\d+)\]")
 
@@ -66,7 +72,14 @@ def connect(engine: Engine) -> None:
     lazy = engine.capture.lazy
     lazy.outs, lazy.set_out = engine.shell.outs, engine.shell.set_out
     lazy.failed = partial(failed, engine)
+    lazy.momentary = partial(_is_momentary, engine)
     engine.workflow.allocate, lazy.own = fresh, engine.workflow.own
+
+
+def _is_momentary(engine: Engine, error: DurableError) -> bool:
+    """Tell whether reading failed for a reason that will pass, while what is stored is as it was."""
+    number = error.details.get("errno")
+    return number in _PASSING or (number == errno.ENOENT and engine.workflow.is_away())
 
 
 def reader(engine: Engine, manifest: Manifest) -> ReadGroup:

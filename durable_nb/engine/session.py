@@ -440,7 +440,7 @@ class Engine:
     def detach(self, reason: str) -> None:
         """Record an orderly end: restart, shutdown, exit or unload."""
         if reason == "unload":
-            self.capture.lazy.load_all()  # afterwards nobody is there to load it
+            self.capture.lazy.load_all(last=True)  # afterwards nobody is there to load it
             while self.capture.lazy.mapped:
                 self.capture.lazy.own_some()
         if self.writable:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from durable_nb.capture.lazy import LazyNames
+from durable_nb.errors import RestoreError
 from durable_nb.kernel.patches import Patches
 
 __all__ = ["Asking"]
@@ -38,7 +40,8 @@ class Asking:
         def do_complete(code: str, cursor_pos: int | None, *args: Any, **more: Any) -> Any:
             line = _line(code, cursor_pos)
             # `x.` and `x[` ask for what is in it; a word that is being typed only for the names that there are.
-            self._lazy.load(_OPENED.findall(line))
+            with suppress(RestoreError):  # a cell that needs it tells why
+                self._lazy.load(_OPENED.findall(line))
             reply = answer(code, cursor_pos, *args, **more)
             typed = _TYPED.search(line)
             if typed is not None and self._lazy and isinstance(reply, dict) and "matches" in reply:
@@ -50,7 +53,8 @@ class Asking:
 
     def _wrap_inspect(self, answer: Callable[..., Any]) -> Callable[..., Any]:
         def do_inspect(code: str, cursor_pos: int, *args: Any, **more: Any) -> Any:
-            self._lazy.load(re.findall(r"[^\W\d]\w*", _line(code, cursor_pos, whole=True)))
+            with suppress(RestoreError):
+                self._lazy.load(re.findall(r"[^\W\d]\w*", _line(code, cursor_pos, whole=True)))
             return answer(code, cursor_pos, *args, **more)
 
         return do_inspect

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from durable_nb.engine.pending import Idle
+from durable_nb.errors import RestoreError
 
 __all__ = ["IdleLoader"]
 
@@ -91,6 +92,8 @@ class IdleLoader:
                 self._idle.take()
             else:
                 self._go_on.clear()
+        except RestoreError:  # it cannot be read now: after the next cell it is tried again
+            self._go_on.clear()
         except Exception:  # what is pending is loaded by who needs it all the same, and then told
             _log.warning("What is not loaded yet is loaded when it is needed only.", exc_info=True)
             self._stopped = True

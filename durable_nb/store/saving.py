@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 
-from durable_nb.errors import CheckpointError, RepositoryError
+from durable_nb.errors import CheckpointError, DurableError, RepositoryError, RepositoryNotFound
 from durable_nb.model import CheckpointId, Delta, Event, EventDraft, Json, Manifest
 from durable_nb.ports import Clock
 from durable_nb.store.behind import Behind, made_by
@@ -213,6 +213,16 @@ class Saving(Commits):
         raise NotImplementedError
 
     # What became of it.
+
+    def is_away(self) -> bool:
+        """Tell whether somebody has moved or removed the whole history, which may be put back."""
+        try:
+            self._journal.check()
+        except RepositoryNotFound:
+            return True
+        except (DurableError, OSError):
+            return False
+        return False
 
     @property
     def quiet(self) -> bool:

@@ -212,3 +212,29 @@ def test_what_the_process_holds_is_made_of_what_is_still_to_be_loaded(tmp_path: 
         )
         assert "not back" not in lives.kill()
         assert lives.run("print([type(t) is Ten for t in get_ipython().ast_transformers])").text() == "[True]\n"
+
+
+def test_a_folder_that_was_moved_and_is_put_back(lives: Lives) -> None:
+    """What is not loaded yet waits for it, in cells and in idle moments, through saves and the next loss as well."""
+    away = lives.folder / "away"
+    (lives.folder / ".durable").rename(away)
+    reply = lives.kernel.run("first_of_big = float(big[0])")
+    assert (reply.status, "cannot be loaded now" in reply.evalue) == ("error", True)
+    away.rename(lives.folder / ".durable")
+    lives.run("small['moved'] = 1")
+    assert lives.run("print(mean() == first[2], float(other[-1]) == first[1])").text() == "True True\n"
+    lives.kill()
+    assert lives.run("print(mean() == first[2], small)").text() == "True {'n': 1, 'moved': 1}\n"
+    lives.run("del small['moved']")
+
+
+def test_too_many_open_files(lives: Lives) -> None:
+    """A variable that cannot be read for want of descriptors is read when there are some."""
+    lives.run(
+        "import resource\nlimits = resource.getrlimit(resource.RLIMIT_NOFILE)",
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (5, limits[1]))",
+    )
+    assert lives.kernel.run("mean()").status == "error"
+    lives.run("resource.setrlimit(resource.RLIMIT_NOFILE, limits)")
+    assert lives.run("print(mean() == first[2])").text() == "True\n"
+    lives.run("del resource, limits")
