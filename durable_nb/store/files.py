@@ -167,23 +167,47 @@ def _stays_inside(path: str) -> bool:
     return not any(part in {"", ".", ".."} or "\\" in part or "\0" in part or ":" in part for part in parts)
 
 
-class _LocalWritable:
-    """An open file descriptor that only appends."""
+class _Descriptor:
+    """A file descriptor, as long as it is of the file that was opened.
+
+    The notebook's code may close all that there are (`os.closerange`), and the next file that it opens gets the number:
+    nothing of ours is to be written there, and nothing of its to be cut or closed by us.
+    """
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._file = _identity(descriptor)
+
+    def _ours(self) -> int:
+        if self._descriptor < 0 or _identity(self._descriptor) != self._file:
+            raise OSError(errno.EBADF, "a file of the history was closed by other code of this process")
+        return self._descriptor
+
+    def close(self) -> None:
+        """Release the handle; calling it twice is fine."""
+        try:
+            descriptor = self._ours()
+        except OSError:
+            return
+        finally:
+            self._descriptor = -1
+        os.close(descriptor)
+
+
+class _LocalWritable(_Descriptor):
+    """An open file descriptor that only appends."""
 
     def write(self, data: bytes | memoryview) -> None:
         """Append all of `data`; the operating system may take it in pieces."""
-        view = memoryview(data).cast("B")
+        view, descriptor = memoryview(data).cast("B"), self._ours()
         while view:
-            view = view[os.write(self._descriptor, view[:_WRITE_BYTES]) :]
+            view = view[os.write(descriptor, view[:_WRITE_BYTES]) :]
 
     def write_together(self, parts: Sequence[bytes | memoryview]) -> None:
         """Append all of the pieces by one call of the system, if it takes them all."""
-        left = [memoryview(part).cast("B") for part in parts]
+        left, descriptor = [memoryview(part).cast("B") for part in parts], self._ours()
         while left and hasattr(os, "writev"):
-            written = os.writev(self._descriptor, left[:_PIECES])
+            written = os.writev(descriptor, left[:_PIECES])
             while left and written >= len(left[0]):
                 written -= len(left.pop(0))
             if written:
@@ -193,38 +217,29 @@ class _LocalWritable:
 
     def sync(self) -> None:
         """Return only when everything written is durable."""
-        _sync_data(self._descriptor)
+        _sync_data(self._ours())
 
     def truncate(self, size_bytes: int) -> None:
         """Cut to the first `size_bytes` bytes; later writes append there."""
-        os.ftruncate(self._descriptor, size_bytes)
-        os.lseek(self._descriptor, 0, os.SEEK_END)
-
-    def close(self) -> None:
-        """Release the handle; calling it twice is fine."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
+        descriptor = self._ours()
+        os.ftruncate(descriptor, size_bytes)
+        os.lseek(descriptor, 0, os.SEEK_END)
 
 
-class LocalSpace:
+class LocalSpace(_Descriptor):
     """A file that is written at any place and never synced: what is in it outlives the process, not the machine."""
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
 
     def write_at(self, offset: int, data: bytes | memoryview) -> None:
         """Write all of `data` from `offset` on; OSError with an unknown part of it written."""
-        view = memoryview(data).cast("B")
+        view, descriptor = memoryview(data).cast("B"), self._ours()
         while view:
-            written = os.pwrite(self._descriptor, view[:_WRITE_BYTES], offset)
+            written = os.pwrite(descriptor, view[:_WRITE_BYTES], offset)
             view, offset = view[written:], offset + written
 
-    def close(self) -> None:
-        """Release the handle; calling it twice is fine."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
 
 
 def _read_all_into(file: RawIOBase, part: memoryview) -> int:

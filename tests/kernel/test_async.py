@@ -214,21 +214,35 @@ def test_a_history_that_is_deleted_while_it_is_written(lives: Lives) -> None:
     assert "was removed or moved" in lives.verb("status")["trouble"]
 
 
-def test_a_log_that_the_notebook_has_closed(lives: Lives) -> None:
+def test_a_log_that_somebody_replaced(lives: Lives) -> None:
     """What is handed over in vain is found missing by the writer, told, and stored before the next reply."""
-    close = """
-for fd in os.listdir("/proc/self/fd"):
-    path = f"/proc/self/fd/{fd}"
-    if os.path.exists(path) and os.readlink(path).endswith(".log") and ".durable" in os.readlink(path):
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, int(fd))
-"""
-    lives.run("import os", "x = []", close, "x.append(1)")
+    lives.run("x = []")
+    lives.verb("checkpoints")
+    [log] = (lives.folder / ".durable").glob("workflows/*/inflight/*.log")
+    log.unlink()
+    log.touch()
+    lives.run("x.append(1)")
     status = lives.status()
     assert ("is not in its log" in status["no_writer"], status["saving"]) == (True, [])
     lives.run("x.append(2)")
     lives.kill()
     assert lives.value("x") == [1, 2]
+
+
+def test_descriptors_that_the_notebook_has_closed(lives: Lives) -> None:
+    """What it opens under their numbers is not written to, and its cells are saved all the same."""
+    close = """
+for fd in map(int, os.listdir("/proc/self/fd")):
+    path = f"/proc/self/fd/{fd}"
+    if os.path.exists(path) and ".durable" in os.readlink(path):
+        mine = os.open("mine.txt", os.O_RDWR | os.O_CREAT)
+        os.dup2(mine, fd)
+"""
+    lives.run("import os", "x = []", close, "x.append(1)", BIG.format(seed=7), "x.append(total)")
+    assert (lives.folder / "mine.txt").read_bytes() == b""
+    expected = lives.value("x")
+    lives.kill()
+    assert lives.value("x") == expected
 
 
 def test_a_working_folder_that_is_gone(lives: Lives) -> None:
