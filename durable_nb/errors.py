@@ -26,6 +26,7 @@ from typing import Any
 
 __all__ = [
     "TRUSTING",
+    "UNSIGNED",
     "ActivityCanceled",
     "CaptureError",
     "CheckpointError",
@@ -129,6 +130,9 @@ class StaleEpoch(RepositoryError):
     code = ErrorCode.STALE_EPOCH
 
 
+UNSIGNED = (
+    "it is not signed with your key; `durable-nb trust` accepts it"  # in a table, where there is no room for more
+)
 # Where the folder is known, its path takes the place of FOLDER.
 TRUSTING = (
     "If you trust who wrote it, run `durable-nb trust FOLDER` once (in a notebook with `!` before it), then load it "

@@ -149,9 +149,7 @@ class Settled:
     ) -> Selection:
         """Choose what to look at among names that are no atomic values; `touched` None: all of them.
 
-        `everything` are the atomic ones as well.
-
-        With `audit`, and some of the rest.
+        `everything` are the atomic ones as well. With `audit` some of what may be left out is looked at all the same.
         """
         bindings = list(names), list(map(address, names.values()))
         known = bool(self.records.by_group) and self._are_there()

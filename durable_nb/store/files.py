@@ -75,7 +75,7 @@ class LocalFiles:
 
     def map_into(self, path: str, offset: int, memory: memoryview, start: int, size_bytes: int) -> bool:
         """Let bytes of a file that never changes be those of `memory`; False where that cannot be."""
-        address = can_map(memory) if is_local(str(self.root)) else None
+        address = can_map(memory) if is_local(self._root) else None
         if address is None:
             return False
         with open(self._full(path), "rb", buffering=0) as file:

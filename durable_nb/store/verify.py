@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from durable_nb.errors import Integrity, RepositoryError, Untrusted
+from durable_nb.errors import UNSIGNED, Integrity, RepositoryError, Untrusted
 from durable_nb.model import CheckpointId, Event, EventDraft, Owner, Problem, VerifyReport
 from durable_nb.store.chunks import PACK_MAGIC, PACKS, ChunkStore, Entry
 from durable_nb.store.explain import reading
@@ -266,5 +266,5 @@ def _kind(error: RepositoryError) -> str:
 
 def _problem(object_: str, error: RepositoryError, checkpoints: Sequence[str] = (), detail: str = "") -> Problem:
     if isinstance(error, Untrusted):
-        detail = "it is not signed with your key; `durable-nb trust` accepts it"
+        detail = UNSIGNED
     return Problem(object=object_, kind=_kind(error), detail=detail or error.message, checkpoints=tuple(checkpoints))

@@ -15,7 +15,7 @@ from durable_nb.engine.missing import advice, lineage
 from durable_nb.engine.pending import pending_rows
 from durable_nb.engine.pending import text as pending_words
 from durable_nb.engine.words import clock_text, duration_text, size_text
-from durable_nb.errors import DurableError, Untrusted, UsageError
+from durable_nb.errors import UNSIGNED, DurableError, Untrusted, UsageError
 from durable_nb.history import Attempt, Run, State, fold
 from durable_nb.model import Json
 from durable_nb.store.lease import GONE
@@ -338,8 +338,8 @@ def list_workflows(context: Context, args: Arguments) -> Report:
         try:
             summary = _workflow_summary(context, workflow_id, mine)
         except DurableError as error:
-            foreign = "not signed with your key; `durable-nb trust` accepts it"
-            rows.append((workflow_id, "unreadable", "", "", foreign if isinstance(error, Untrusted) else str(error)))
+            reason = UNSIGNED if isinstance(error, Untrusted) else str(error)
+            rows.append((workflow_id, "unreadable", "", "", reason))
             data.append({"workflow_id": workflow_id, "error": str(error)})
             continue
         head, finished, saved = summary
