@@ -21,6 +21,11 @@ class Ring:
         self._head = 0  # where the next piece goes
         self._taken: deque[tuple[int, int, int]] = deque()  # (begin, end, bytes) of each take, oldest first
 
+    @property
+    def end(self) -> int:
+        """Where the last of the places that are taken ends."""
+        return max((end for _, end, _ in self._taken), default=0)
+
     def take(self, lengths: Sequence[int]) -> list[int] | None:
         """Return a place for each piece, None while there is no room; ValueError if there never will be."""
         total = sum(lengths)

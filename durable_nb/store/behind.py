@@ -12,7 +12,7 @@ import secrets
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -202,6 +202,7 @@ class Behind:
         except BaseException:
             if in_arena:
                 self._ring.undo()
+                self._shrink()
             raise
         self._reached("logged")
         self._flights.append(Flight(prepared.ticket, prepared.body, len(prepared.also), in_arena=in_arena))
@@ -242,6 +243,12 @@ class Behind:
             prints.append(fingerprint(piece, self._seed))
             self._arena.write_at(offset, piece)
         return b"".join(prints)
+
+    def _shrink(self) -> None:
+        """Give a disk that is full back what was copied in vain: the commit is now made without a copy."""
+        if self._arena is not None:
+            with suppress(OSError):  # the error that led here is the one to tell
+                self._arena.cut(self._ring.end)
 
     def _write(self, record: bytes) -> int:
         """Append a record to the log and return where it begins; whatever fails, no part of it stays."""

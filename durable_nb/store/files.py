@@ -236,6 +236,12 @@ class LocalSpace(_Descriptor):
             written = os.pwrite(descriptor, view[:_WRITE_BYTES], offset)
             view, offset = view[written:], offset + written
 
+    def cut(self, size_bytes: int) -> None:
+        """Give the disk back what lies behind `size_bytes`; a file that is no longer stays as it is."""
+        descriptor = self._ours()
+        if os.fstat(descriptor).st_size > size_bytes:
+            os.ftruncate(descriptor, size_bytes)
+
 
 def _identity(descriptor: int) -> tuple[int, int]:
     found = os.fstat(descriptor)

@@ -99,6 +99,7 @@ def test_commands_prepare_the_next_kernel(tmp_path: Path) -> None:
 def test_a_damaged_pack_costs_only_what_is_in_it(first: Lives, tmp_path: Path) -> None:
     """`verify` names the damage, the rest is back, and the next cells are saved again."""
     first.run("import os\nbig = os.urandom(2_000_000)", "small = 'kept'")
+    first.verb("checkpoints")  # waits for the writer
     first.kernel.sigkill()
     flip(next((tmp_path / ".durable" / "packs").rglob("*.pack")))
     found = command(tmp_path, "verify")
@@ -114,6 +115,7 @@ def test_a_damaged_pack_costs_only_what_is_in_it(first: Lives, tmp_path: Path) -
 def test_repair_in_a_live_kernel_saves_the_live_values_again(first: Lives, tmp_path: Path) -> None:
     """After `%durable verify --repair` the next checkpoint holds what the damaged chunk held."""
     first.run("import os\nbig = os.urandom(2_000_000)\nsize = len(big)")
+    first.verb("checkpoints")  # waits for the writer
     flip(next((tmp_path / ".durable" / "packs").rglob("*.pack")))
     assert any(problem["repaired"] for problem in first.verb("verify --repair")["problems"])
     first.run("after = 1")

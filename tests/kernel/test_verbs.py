@@ -443,23 +443,30 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_and_a_read_only_disk(small_disk: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("durability", ["sync", "async"])
+def test_a_full_and_a_read_only_disk(small_disk: Path, tmp_path: Path, durability: str) -> None:
     """Cells run on, the message says what is safe, the next cell saves; read-only the history can still be read."""
-    environ = {"DURABLE_NB_KEY_FILE": str(tmp_path / "key"), "IPYTHONDIR": str(tmp_path / "ipython")}
+    environ = {"DURABLE_NB_KEY_FILE": str(tmp_path / "key"), "IPYTHONDIR": str(tmp_path / "ipython"),
+               "DURABLE_NB_DURABILITY": durability}  # fmt: skip
     with Kernel(small_disk, environ=environ) as kernel:
         kernel.run(LOAD)
-        kernel.run("%%durable a\nx = 1")
+        for number in range(200):
+            kernel.run(f"%%durable a{number}\nx = 1")
+            status = json.loads(kernel.run("%durable status --json").text())
+            if durability == "sync" or status["writer_pid"]:
+                break
+        assert (status["writer_pid"] is not None) is (durability == "async")
         big = kernel.run("%%durable big\nimport os\nb = os.urandom(8 << 20)\nlen(b)")
         assert (big.status, big.result) == ("ok", str(8 << 20))
-        assert "Your variables are in memory as the cell left them and checkpoint c1 is intact" in said(big)
+        assert f"Your variables are in memory as the cell left them and checkpoint c{number + 1} is intact" in said(big)
         cells = json.loads(kernel.run("%durable status --json").text())["cells"]
-        assert ["completed", "not saved"] == [cell["status"] for cell in cells]
+        assert ["completed", "not saved"] == [cell["status"] for cell in cells][-2:]
         kernel.run("del b")
         assert said(kernel.run("%%durable d\nz = 3")) == ""
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with Kernel(small_disk, environ=environ) as kernel:
         line = said(kernel.run(LOAD))
         assert ("Read-only file system" in line, "name a folder that is in DURABLE_NB_DIR" in line) == (True, True)
-        assert kernel.run("%%durable a\nx = 1\nx").result == "1"
+        assert kernel.run("%%durable new\nx = 1\nx").result == "1"
         assert "3" == (kernel.run("%durable restore"), kernel.run("z"))[1].result
-        assert kernel.run("%durable why a").status == "ok"
+        assert kernel.run("%durable why a0").status == "ok"
