@@ -28,7 +28,7 @@ def values(module: ModuleType) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in list(vars(module).items()):
         if not _is_special(name):
-            found[name] = frozen(value)
+            found[name] = _function(value) if _is_own(value, module.__name__) else frozen(value)
             if isinstance(value, type) and value.__module__ == module.__name__ and value.__qualname__ == name:
                 found.update(_of_class(value, name))
     return found
@@ -42,7 +42,8 @@ def _of_class(cls: type, path: str) -> Iterator[tuple[str, Any]]:
         # Libraries exchange their own descriptors when a class is first used (columns, relationships, fields).
         if hasattr(type(value), "__get__") and type(value) not in _METHODS:
             continue
-        yield f"{path}.{name}", _counted(value)
+        bare: Any = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+        yield f"{path}.{name}", _function(bare) if _is_own(bare, cls.__module__) else _counted(value)
         if isinstance(value, type) and value.__module__ == cls.__module__ and value.__qualname__ == f"{path}.{name}":
             yield from _of_class(value, f"{path}.{name}")
 
@@ -65,6 +66,16 @@ def find(module: ModuleType | None, attribute: str) -> Any:
 def frozen(value: Any) -> Any:
     """Return what a later value is compared with: scalars as they are, plain containers by content, else identity."""
     return value if type(value) in _SCALARS else _counted(value)
+
+
+def _is_own(value: Any, module: str) -> bool:
+    return type(value) is FunctionType and value.__module__ == module
+
+
+def _function(function: FunctionType) -> Any:
+    """Return which function it is, its code, and its defaults and attributes by content: all can be set."""
+    held = [function.__defaults__, function.__kwdefaults__, vars(function)]
+    return ("is", id(function), id(function.__code__), *map(_counted, held))
 
 
 def _counted(value: Any) -> Any:

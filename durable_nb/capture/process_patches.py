@@ -1,4 +1,4 @@
-"""What cells change in modules and classes that are not theirs: attributes, abstract classes, dispatch, accessors.
+"""What cells change in modules, classes and functions that are not theirs: attributes, dispatch, accessors.
 
 Used by `process`. A cell that does such a thing spells the place; what is there after the cell is compared with what
 was there before. Additions and plain values come back, replaced and deleted attributes are reported by name: put back
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import abc
 import ast
+import functools
 import inspect
-import re
 import sys
 import textwrap
 import types
@@ -28,12 +28,13 @@ _ABSENT: Any = type("_Absent", (), {"__slots__": ()})()
 _PLAIN = (bool, int, float, str, type(None))
 # Other components know what these modules have by themselves; what a cell adds to them, they do not.
 _ELSEWHERE = frozenset({"sys", "os", "warnings", "threading", "logging", "matplotlib"})
-_DUNDER = re.compile(r"__\w+__")
+_FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
+_OF_FUNCTION = frozenset({"__code__", "__defaults__", "__kwdefaults__"})  # no function's own dictionary has them
 
 
 @dataclass(slots=True)
 class _Place:
-    """One attribute of a module or class that a cell talks about, and what it was before."""
+    """One attribute of a module, class or function that a cell talks about, and what it was before."""
 
     owner: Any
     attribute: str
@@ -70,7 +71,7 @@ def _imported(nodes: Iterable[ast.AST]) -> dict[str, Any]:
 
 
 def _resolve(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
-    """Return what names and attributes lead to through modules and classes; nothing of the user's runs."""
+    """Return what names lead to through attributes of modules and classes; nothing of the user's runs."""
     if isinstance(node, ast.Name):
         return namespace.get(node.id, _ABSENT)
     if isinstance(node, ast.Attribute):
@@ -88,19 +89,36 @@ def _path(owner: Any) -> str:
 
 
 def _foreign(owner: Any) -> bool:
-    """Tell whether an owner is a module or class that neither the notebook nor a local file makes."""
+    """Tell whether an owner is a module, class or function that neither the notebook nor a local file makes."""
     if isinstance(owner, types.ModuleType):
         name = owner.__name__
     elif isinstance(owner, type):
         name = owner.__module__
         if hasattr(owner, "class_traits"):
             return False  # options of IPython and its like
+    elif isinstance(owner, _FUNCTIONS):
+        if not isinstance(name := owner.__module__, str) or not _is_at_its_path(owner, name):
+            return False
     else:
         return False
     inside = sys.modules.get(name)
     if name in ("builtins", "__main__") or inside is None or is_local_module(name):
         return False
-    return not name.startswith("torch.backends") and (isinstance(owner, type) or inside is owner)
+    return not name.startswith("torch.backends") and (not isinstance(owner, types.ModuleType) or inside is owner)
+
+
+def _is_at_its_path(function: Any, module: str) -> bool:
+    """Tell whether a new kernel finds this function where it says that it is."""
+    found: Any = sys.modules.get(module)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, "__dict__", {}).get(part)
+    return function is (found.__func__ if isinstance(found, staticmethod | classmethod) else found)
+
+
+def _now(owner: Any, attribute: str) -> Any:
+    if attribute in _OF_FUNCTION and isinstance(owner, types.FunctionType):
+        return getattr(owner, attribute)
+    return vars(owner).get(attribute, _ABSENT)
 
 
 class Patches(HeldTracker):
@@ -131,7 +149,7 @@ class Patches(HeldTracker):
             return
         key = f"{_path(owner)}.{attribute}"
         if key not in self._places:
-            now = vars(owner).get(attribute, _ABSENT)
+            now = _now(owner, attribute)
             self._places[key] = _Place(owner, attribute, before=now if known else _ABSENT, known=known)
 
     def entries(self) -> Mapping[str, Any]:
@@ -143,21 +161,23 @@ class Patches(HeldTracker):
         return {key: place for key, place in self._places.items() if self._changed(place)}
 
     def _changed(self, place: _Place) -> bool:
-        now = vars(place.owner).get(place.attribute, _ABSENT)
+        now = _now(place.owner, place.attribute)
         if isinstance(now, types.ModuleType):
             return False
         if isinstance(place.owner, types.ModuleType) and place.owner.__name__ in _ELSEWHERE and not _added(place):
             return False
         if place.known:
             return now is not place.before and not (type(now) in _PLAIN and now == place.before)
+        if place.attribute in _OF_FUNCTION and isinstance(place.owner, types.FunctionType):
+            return True  # the cell that set it imported it, too
         # The module was imported by the same cell: what is its own is as its file says.
         return _defined(place) is not False if now is _ABSENT else not _at_home(now, place.owner)
 
     def describe(self, value: _Place) -> Json:
-        now = vars(value.owner).get(value.attribute, _ABSENT)
+        now = _now(value.owner, value.attribute)
         if now is _ABSENT:
             raise Lost("a cell deleted it; a new kernel has it again")
-        if type(now) not in _PLAIN and not _added(value):
+        if value.attribute in _OF_FUNCTION or (type(now) not in _PLAIN and not _added(value)):
             raise Lost("a cell replaced it at run time; a new kernel has the library's own again")
         if isinstance(now, staticmethod | classmethod):
             return [type(now).__name__, self.held.describe(now.__func__)]
@@ -175,7 +195,7 @@ class Patches(HeldTracker):
     def put(self, key: str, value: Any) -> None:
         owner, attribute = _owner(key)
         self._add(owner, attribute, known=True)
-        if vars(owner).get(attribute, _ABSENT) is not value:
+        if _now(owner, attribute) is not value:
             setattr(owner, attribute, value)
 
     def drop(self, key: str) -> None:
@@ -190,12 +210,13 @@ class Patches(HeldTracker):
     def unsaved(self, key: str, kind: str, reason: str) -> Unsaved:
         if kind == "_Place":
             place = self._places[key]
-            kind = type(vars(place.owner).get(place.attribute)).__name__
+            now = _now(place.owner, place.attribute)
+            kind = type(None if now is _ABSENT else now).__name__
         return Unsaved(name=key, path="", type=kind, reason=f"{reason}; {self.advice}")
 
 
 def _owner(key: str) -> tuple[Any, str]:
-    """Return the module or class of a key, imported if need be, and the attribute."""
+    """Return the module, class or function of a key, imported if need be, and the attribute."""
     *parts, attribute = key.split(".")
     for count in range(len(parts), 0, -1):
         name = ".".join(parts[:count])
@@ -206,6 +227,7 @@ def _owner(key: str) -> tuple[Any, str]:
         owner: Any = sys.modules[name]
         for part in parts[count:]:
             owner = vars(owner)[part]
+            owner = owner.__func__ if isinstance(owner, staticmethod | classmethod) else owner
         return owner, attribute
     raise Lost(f"{'.'.join(parts)} is not there any more")
 
@@ -222,7 +244,8 @@ def _defined(place: _Place) -> bool | None:
     if not place.looked_up:
         place.looked_up = True
         try:
-            source = inspect.getsource(place.owner)
+            function = isinstance(place.owner, _FUNCTIONS)  # what a module sets on its function stands below it
+            source = inspect.getsource(sys.modules[place.owner.__module__] if function else place.owner)
         except (OSError, TypeError):
             source = _source_around(place.owner)
         place.defined = _binds(source, place.attribute) if source else None

@@ -318,6 +318,25 @@ PYTHON: tuple[Kind, ...] = (
     ),
     Kind(
         group=_C,
+        what="attributes that a cell adds to a function of a library",
+        promise=RESTORED,
+        makes="import heapq\nfrom textwrap import fill\nfill.our_width = 40\nheapq.merge.our_note = {'a': fill}",
+        holds="fill.our_width == 40 and heapq.merge.our_note['a'] is fill",
+    ),
+    Kind(
+        group=_C,
+        what="defaults and code of a library's function that a cell sets",
+        promise=REPORTED,
+        makes="import colorsys, shlex\nfrom glob import glob\n"
+        "glob.__kwdefaults__ = {**glob.__kwdefaults__, 'recursive': 1}\n"
+        "shlex.split.__defaults__ = (True, True)\ndef rgb_to_hsv(r, g, b):\n    return 5\n"
+        "colorsys.rgb_to_hsv.__code__ = rgb_to_hsv.__code__",
+        holds="glob.__kwdefaults__['recursive'] and shlex.split.__defaults__ == (True, True) "
+        "and colorsys.rgb_to_hsv(1, 1, 1) == 5",
+        reported=("colorsys.rgb_to_hsv.__code__", "glob.glob.__kwdefaults__", "shlex.split.__defaults__"),
+    ),
+    Kind(
+        group=_C,
         what="what a cell deletes in a module or class of a library",
         promise=REPORTED,
         makes="import textwrap\ndel textwrap.shorten",

@@ -109,6 +109,44 @@ def test_what_cells_set_or_nest_is_reported(lives: Lives) -> None:
     assert lives.value(REPORTED) == ["eng.E.inst", "eng.E.new", "eng.NESTED", "eng.extra"]
 
 
+FUNCTIONS = """
+import functools
+
+def plain(x, *, scale=1):
+    return x * scale
+
+def counted(seen=[]):
+    seen.append(1)
+    return len(seen)
+
+@functools.wraps(plain)
+def wrapped(*args):
+    wrapped.calls = getattr(wrapped, "calls", 0) + 1
+    return plain(*args)
+
+def coded():
+    return 1
+
+class Tool:
+    @staticmethod
+    def make(size=1):
+        return size
+"""
+
+
+def test_what_cells_set_on_functions_is_reported(lives: Lives, tmp_path: Path) -> None:
+    """Attributes, defaults and code of a module's functions are named, also those that the functions set themselves."""
+    (tmp_path / "funs.py").write_text(FUNCTIONS)
+    lives.run("import funs\nfrom funs import plain, counted\nplain(3)")
+    assert lives.value(REPORTED) == []
+    lives.run("plain.__kwdefaults__['scale'] = 2\ncounted()\nfuns.wrapped(2)\nfuns.Tool.make.__defaults__ = (5,)")
+    lives.run("def coded():\n    return 2\nfuns.coded.__code__ = coded.__code__")
+    changed = ["funs.Tool.make", "funs.coded", "funs.counted", "funs.plain", "funs.wrapped"]
+    assert lives.value(REPORTED) == changed
+    lives.kill()
+    assert lives.value(REPORTED) == changed
+
+
 def test_modules_that_nobody_changed_are_not_reported(lives: Lives) -> None:
     """What modules do to each other while they are imported is no change, in one cell or in several."""
     lives.run("import registry", "import plugins", "import eng", "names = sorted(registry.FOUND)")
