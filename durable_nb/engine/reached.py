@@ -7,18 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from durable_nb.capture.access import Access
 from durable_nb.capture.running import runs_elsewhere
 from durable_nb.capture.settled import Touched
-from durable_nb.engine import inputs
+from durable_nb.engine import inputs, restoring
 
 if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest
     from durable_nb.engine.session import Engine
 
-__all__ = ["note", "reaches", "taken"]
+__all__ = ["Reached", "beside", "note", "nothing_ran", "reaches", "taken"]
+
+
+@dataclass(slots=True)
+class Reached:
+    """What may have been reached since the last look."""
+
+    touched: Touched | None = None  # None: anything
+    # Code ran beside the cells and nobody analysed it. Any thread may say so, before it runs and when it has run.
+    beside: bool = False
 
 
 def reaches(engine: Engine, request: CellRequest) -> Access:
@@ -31,17 +41,45 @@ def reaches(engine: Engine, request: CellRequest) -> Access:
 def note(engine: Engine, access: Access) -> None:
     """Take note of what an analysed cell leads to."""
     if access.may_change is None:
-        engine.reached = None
-    elif engine.reached is not None:
-        engine.reached |= Touched(names=access.may_change - access.only_read, read=access.only_read)
+        engine.reached.touched = None
+    elif engine.reached.touched is not None:
+        engine.reached.touched |= Touched(names=access.may_change - access.only_read, read=access.only_read)
+
+
+@contextmanager
+def beside(engine: Engine, request: CellRequest | None) -> Iterator[None]:
+    """Let code run that is no cell, in any thread; None: nobody can analyse it beforehand."""
+    if request is not None:
+        restoring.before_beside(engine, request)
+    try:
+        # Before it runs as well: a look may come while it does.
+        _ran_beside(engine, request)
+        yield
+    finally:
+        _ran_beside(engine, request)
+
+
+def _ran_beside(engine: Engine, request: CellRequest | None) -> None:
+    if request is None:
+        engine.reached.beside = True
+    else:
+        reaches(engine, request)
+
+
+def nothing_ran(engine: Engine) -> bool:
+    """Tell whether the last look took in all there is: no code of the notebook has run since, and none runs now."""
+    found = engine.reached
+    return found.touched == Touched() and not found.beside and not runs_elsewhere(engine.shell.namespace)
 
 
 @contextmanager
 def taken(engine: Engine) -> Iterator[Touched | None]:
     """Give what the look in this block has to look at (None: everything); when it has looked, begin anew."""
+    found = engine.reached
     # Code in another thread, or in a task, may go on to change anything until the look after this one.
     elsewhere = runs_elsewhere(engine.shell.namespace)
-    touched, engine.reached = None if elsewhere else engine.reached, None
+    beside, found.beside = found.beside, False
+    touched, found.touched = None if elsewhere or beside else found.touched, None
     yield touched
     if not elsewhere:
-        engine.reached = Touched()
+        found.touched = Touched()

@@ -374,12 +374,12 @@ class Session:
         engine, attempt = self.engine, maker.attempt
         options = attempt.options
         how = {"include": options.get("include", ()), "exclude": options.get("exclude", ()), "written": tuple(taken)}
-        engine.reached = None
+        engine.reached.touched = None
         delta, _ = engine.delta(maker.record.activity_id, **how)
         spoilt = sorted(n for n in delta.names.keys() & lent.keys() - taken.keys() - set(shared))
         if spoilt and engine.head is not None:
             notes.extend(put_back(engine, [n for n in spoilt if n in engine.head.names]))
-            engine.reached = None
+            engine.reached.touched = None
             delta, _ = engine.delta(maker.record.activity_id, **how)
         payload: dict[str, Json] = {
             **commit_payload(engine, delta, ()),

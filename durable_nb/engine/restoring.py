@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest
     from durable_nb.engine.session import Engine
 
-__all__ = ["Restored", "before_look", "put_back", "restore_checkpoint", "restore_names", "settle", "settle_for"]
+__all__ = ["Restored", "before_beside", "put_back", "restore_checkpoint", "restore_names", "settle", "settle_for"]
 
 _LISTED = 12  # so many variables are spelt out where the one that was asked for is not there
 
@@ -116,7 +116,7 @@ def settle_for(engine: Engine, request: CellRequest) -> None:
     pending.need(engine, request)
 
 
-def before_look(engine: Engine, request: CellRequest) -> None:
+def before_beside(engine: Engine, request: CellRequest) -> None:
     """Bring what code outside of cells reads to where the skipped cells left it, and load what it needs.
 
     A front end's variable inspector must not see what a cell further down the notebook had made of the variables.

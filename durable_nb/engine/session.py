@@ -7,7 +7,7 @@ ends after a finished body, the cell is durable, or one line has said why not an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,13 +37,10 @@ from durable_nb.engine.file_places import left_by
 from durable_nb.engine.flows import activity, plain
 from durable_nb.engine.interrupts import uninterrupted
 from durable_nb.engine.payloads import activity_id_of, commit_payload, outputs_json, skipped_drafts, unsaved_differs
+from durable_nb.engine.reached import Reached
 from durable_nb.engine.replay import Replay
 from durable_nb.engine.reusing import reuse
-from durable_nb.errors import (
-    CaptureError,
-    DurableError,
-    UsageError,
-)
+from durable_nb.errors import CaptureError, DurableError, UsageError
 from durable_nb.history import State
 from durable_nb.model import CheckpointId, Delta, Event, EventDraft, Json, Manifest, Unsaved
 from durable_nb.ports import Clock, Observer, Shell
@@ -94,7 +91,7 @@ class Engine:
     durability: str = "sync"  # of the cell that runs
     in_flight: list[saving.InFlight] = field(default_factory=list)
     missing: tuple[Unsaved, ...] = ()
-    reached: Touched | None = None  # what may have been reached since the last look; None: anything
+    reached: Reached = field(default_factory=Reached)
     missed: tuple[str, ...] = ()  # what the last look found changed although nothing that ran leads to it
     absent: dict[str, Unsaved] = field(default_factory=dict)  # variables that are not back, until their names are bound
     unloadable: set[tuple[str, str]] = field(default_factory=set)  # name and version of what is stored and did not load
@@ -130,9 +127,9 @@ class Engine:
                 self.watch.end()
                 self.watch = None
 
-    def before_look(self, request: CellRequest) -> None:
-        """Let code that is no cell see the variables where the skipped cells left them."""
-        restoring.before_look(self, request)
+    def beside(self, request: CellRequest | None) -> AbstractContextManager[None]:
+        """Return the block in which code that is no cell runs."""
+        return reached.beside(self, request)
 
     def perform(self, effect: Effect) -> Any:
         """Carry one effect out and return its answer."""

@@ -1,13 +1,14 @@
-"""Tab and Shift-Tab know the variables that are not loaded yet: their names at once, what is in them by loading them.
+"""What a front end asks of a kernel besides cells: Tab and Shift-Tab know the variables that are not loaded yet, and
+what expressions change that come along with a cell or from the debugger is looked for.
 
-Installed by `extension` in a kernel; wraps the two calls by which ipykernel answers a front end, and no other.
+Installed by `extension`; wraps the calls by which ipykernel answers a front end, and no other.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from durable_nb.capture.lazy import LazyNames
@@ -16,19 +17,23 @@ from durable_nb.kernel.patches import Patches
 
 __all__ = ["Asking"]
 
+_EVALUATES = frozenset({"evaluate", "setExpression", "setVariable"})  # commands of the debugger
 _OPENED = re.compile(r"([^\W\d]\w*)\s*[.\[(]")
 _TYPED = re.compile(r"(?:^|[^.\w])([^\W\d]\w*)\Z")
 
 
 class Asking:
-    """The names that a front end asks about are loaded before it is answered."""
+    """The names that a front end asks about are loaded before it is answered; `beside` surrounds code of its own."""
 
-    def __init__(self, kernel: Any, lazy: LazyNames) -> None:
-        self._kernel, self._lazy = kernel, lazy
+    def __init__(self, shell: Any, lazy: LazyNames, beside: Callable[[], AbstractContextManager[None]]) -> None:
+        self._shell, self._kernel, self._lazy, self._beside = shell, getattr(shell, "kernel", None), lazy, beside
         self._patches = Patches()
 
     def install(self) -> None:
         """Begin to listen."""
+        self._patches.put(self._shell, "user_expressions", self._wrap_expressions)
+        if hasattr(self._kernel, "do_debug_request"):
+            self._patches.put(self._kernel, "do_debug_request", self._wrap_debug)
         self._patches.put(self._kernel, "do_complete", self._wrap_complete)
         self._patches.put(self._kernel, "do_inspect", self._wrap_inspect)
 
@@ -58,6 +63,20 @@ class Asking:
             return answer(code, cursor_pos, *args, **more)
 
         return do_inspect
+
+    def _wrap_expressions(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        def user_expressions(expressions: Mapping[str, str]) -> Any:
+            with self._beside() if expressions else nullcontext():
+                return answer(expressions)
+
+        return user_expressions
+
+    def _wrap_debug(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        async def do_debug_request(message: Mapping[str, Any]) -> Any:
+            with self._beside() if message.get("command") in _EVALUATES else nullcontext():
+                return await answer(message)
+
+        return do_debug_request
 
 
 def _line(code: str, cursor: int | None, *, whole: bool = False) -> str:

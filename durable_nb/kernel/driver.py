@@ -120,18 +120,32 @@ class Kernel:
         """Run a cell to its end."""
         return self.finish(self.begin(cell, **how), timeout_s=timeout_s)
 
-    def begin(self, cell: str, *, cell_id: str | None = None, silent: bool = False, store_history: bool = True) -> str:
-        """Ask for a cell to be run and return at once the id to give to `finish`."""
+    def begin(
+        self,
+        cell: str,
+        *,
+        cell_id: str | None = None,
+        silent: bool = False,
+        store_history: bool = True,
+        expressions: Mapping[str, str] | None = None,
+        subshell: str | None = None,
+    ) -> str:
+        """Ask for a cell to be run and return at once the id to give to `finish`.
+
+        `expressions` are asked for along with it, and in a `subshell` it runs beside what runs already.
+        """
         content = {
             "code": cell,
             "silent": silent,
             "store_history": store_history and not silent,
-            "user_expressions": {},
+            "user_expressions": dict(expressions or {}),
             "allow_stdin": False,
             "stop_on_error": False,
         }
         metadata = {"cellId": cell_id} if cell_id is not None else {}
         message = self._client.session.msg("execute_request", content, metadata=metadata)
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
         self._client.shell_channel.send(message)
         return str(message["header"]["msg_id"])
 
@@ -183,6 +197,18 @@ class Kernel:
         deadline_s = time.monotonic() + timeout_s
         content: dict[str, Any] = next(self._messages(request, "get_shell_msg", deadline_s))["content"]
         return content
+
+    def control(self, kind: str, content: Mapping[str, Any], *, timeout_s: float = 30) -> dict[str, Any]:
+        """Send a request on the channel that is heard while a cell runs; return the reply."""
+        message = self._client.session.msg(kind, dict(content))
+        self._client.control_channel.send(message)
+        deadline_s = time.monotonic() + timeout_s
+        reply: dict[str, Any] = next(self._messages(message["header"]["msg_id"], "get_control_msg", deadline_s))
+        return dict(reply["content"])
+
+    def tell(self, kind: str, content: Mapping[str, Any]) -> None:
+        """Send a message that nothing answers, as widgets do."""
+        self._client.shell_channel.send(self._client.session.msg(kind, dict(content)))
 
     def interrupt(self) -> None:
         """Do what the stop button does."""

@@ -200,7 +200,7 @@ def _load(ip: Any) -> None:
         settings=settings,
         heartbeat=Heartbeat(workflow.beat),
         idle=IdleLoader(ip, Idle(engine), lambda: interceptor.busy),
-        asking=Asking(getattr(ip, "kernel", None), engine.capture.lazy),
+        asking=Asking(ip, engine.capture.lazy, lambda: engine.beside(None)),
     )
     interceptor.before_showing = extension.explain_error
     magics = DurableMagics(

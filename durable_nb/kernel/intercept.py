@@ -16,6 +16,7 @@ import re
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -41,8 +42,8 @@ class RunsCells(Protocol):
         """Yield `Execute` each time the body is to run, and nothing else; be sent a BodyOutcome."""
         ...
 
-    def before_look(self, request: CellRequest) -> None:
-        """Bring what code outside of cells reads to where the skipped cells left it."""
+    def beside(self, request: CellRequest | None) -> AbstractContextManager[None]:
+        """Return the block in which code that is no cell runs; None: such as nobody can analyse beforehand."""
         ...
 
 
@@ -180,12 +181,16 @@ class Interceptor:
                 request = self._request(nodelist, result)
             except UsageError as error:
                 return self._fail(one_line(error), result)
+            if threading.current_thread() is not threading.main_thread():
+                with self._engine.beside(None):
+                    return await run(nodelist, cell_name, *args, **more)
             self._depth += 1
             try:
                 if request is None:
-                    if (info := self._look(result)) is not None:
-                        self._engine.before_look(self._describe(info, result, source=info.raw_cell, durable=False))
-                    return await run(nodelist, cell_name, *args, **more)
+                    info = self._look(result)
+                    looks = info and self._describe(info, result, source=info.raw_cell, durable=False)
+                    with self._engine.beside(looks) if looks else nullcontext():
+                        return await run(nodelist, cell_name, *args, **more)
                 return await self._drive(request, lambda: run(nodelist, cell_name, *args, **more), result)
             finally:
                 self._depth -= 1
@@ -226,7 +231,7 @@ class Interceptor:
     def _look(self, result: Any) -> Any:
         """Return what is known of a run by which a front end reads variables, as an inspector does; None for a cell."""
         info = getattr(result, "info", None)
-        if self._depth > 1 or info is None or threading.current_thread() is not threading.main_thread():
+        if self._depth > 1 or info is None:
             return None
         shows = bool(info.silent or not info.store_history) and not _only_ours(_code_lines(info.raw_cell))
         return info if shows else None

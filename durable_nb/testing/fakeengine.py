@@ -7,6 +7,7 @@ Used by tests of the kernel side (`%load_ext durable_nb.testing.fakeengine`): no
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from durable_nb.engine.effects import NO_RESULT, BodyOutcome, CellRequest, Execute
@@ -69,8 +70,9 @@ class FakeEngine:
         if outcome.error is None:
             self.finished[request.source] = outcome
 
-    def before_look(self, request: CellRequest) -> None:
+    def beside(self, request: CellRequest | None) -> AbstractContextManager[None]:
         """Have nothing to bring back."""
+        return nullcontext()
 
     def run_verb(self, verb: str, arguments: list[str]) -> FakeResult:
         """Return what was asked."""
