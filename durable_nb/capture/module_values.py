@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
-__all__ = ["ABSENT", "CONTAINERS", "alike", "find", "frozen", "settable", "values", "written"]
+__all__ = ["ABSENT", "CONTAINERS", "alike", "can_change", "find", "frozen", "settable", "values", "written"]
 
 ABSENT = ("absent",)
 _MAX_NODES = 2000  # of a container that is compared by value; of a larger one, which object it is and how long
@@ -74,11 +74,25 @@ def _is_own(value: Any, module: str) -> bool:
 
 def _function(function: FunctionType) -> Any:
     """Return which function it is, its code, and its defaults and attributes by content: all can be set."""
-    held = [function.__defaults__, function.__kwdefaults__, vars(function)]
-    return ("is", id(function), id(function.__code__), *map(_counted, held))
+    held = (function.__defaults__, function.__kwdefaults__, vars(function))
+    content = tuple(map(_counted, held)) if any(held) else ()
+    return ("is", id(function), id(function.__code__), content)
+
+
+def can_change(value: Any) -> bool:
+    """Tell whether a value is one of those that are compared by content, and its content is not for ever the same."""
+    kind = type(value)
+    if kind in CONTAINERS:
+        return True
+    return kind in (tuple, frozenset) and not all(type(v) in _LEAVES for v in value)
 
 
 def _counted(value: Any) -> Any:
+    kind = type(value)
+    if kind in _LEAVES:
+        return (kind.__name__, value)
+    if kind not in CONTAINERS and kind not in (tuple, frozenset):
+        return ("is", id(value))
     budget = [_MAX_NODES]
     content = _content(value, budget, 8)
     return content if budget[0] >= 0 else ("is", id(value), len(value))

@@ -7,7 +7,6 @@ namespace. What this class remembers is checked against the head it is given, so
 from __future__ import annotations
 
 import fnmatch
-import re
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
@@ -22,7 +21,7 @@ from durable_nb.capture.groups import NOTHING, Grouping, partition
 from durable_nb.capture.kinds import is_atomic, types_of
 from durable_nb.capture.lazy import LazyNames, connect
 from durable_nb.capture.looking import Captured, Look, Made, Memory, Names
-from durable_nb.capture.naming import UserNames
+from durable_nb.capture.naming import OUT, LiveNames
 from durable_nb.capture.packing import Packed, Packer
 from durable_nb.capture.pickler import quiet
 from durable_nb.capture.reducers import Loader, Plugin, load, troubles
@@ -38,7 +37,6 @@ _PROCESS_OBJECTS = (
     *(("sys", name) for name in ("path", "argv", "modules", "stdout", "stderr", "stdin", "meta_path", "path_hooks")),
     ("os", "environ"),
 )
-_OUT = re.compile(r"Out\[(\d+)\]")
 ARRIVED = CheckpointId("arrived")  # stands for a checkpoint in a look that nothing is stored of
 
 
@@ -60,17 +58,16 @@ class NamespaceCapture:
         """
         self._imported, self._held = imported, held
         self._namespace, self._hidden, self._out = namespace, hidden, out
+        self._live = LiveNames(namespace, hidden, out)
         # Which plug-ins there are is found out by the first look, not on the way to the first cell.
         self._plugins = Loader()
         self._codec = Codec(namespace, Plugin())
-        self._packer = Packer(lambda: self._codec, self._live_value)
+        self._packer = Packer(lambda: self._codec, self._live.value)
         self._memory = Memory()
         self._grouping: tuple[tuple[str, ...], ...] = ()
         self._settled = Settled()
-        self._names = UserNames(namespace)
         # Names that a cell left out on request: its neighbours must not save them in its stead.
         self._left_out: set[str] = set()
-        self._elsewhere = runtime_modules.Elsewhere()
         # What a restored checkpoint holds and is not live yet: unchanged by definition, and looked at by nobody.
         self.lazy = LazyNames(self.first_look, namespace)
 
@@ -78,20 +75,7 @@ class NamespaceCapture:
 
     def names(self) -> dict[str, Any]:
         """Return the user's names and values, entries of `Out` under `Out[n]`, made modules under `sys.modules[n]`."""
-        chosen = self._names.now(self._hidden(), self._out)
-        places = self._elsewhere.names(chosen.values())
-        chosen.update(self._out())
-        chosen.update(places)
-        return chosen
-
-    def _live_value(self, name: str) -> object:
-        found = _OUT.fullmatch(name)
-        try:
-            if runtime_modules.is_place(name):
-                return self._elsewhere.names(self._namespace.values())[name]
-            return self._out()[name] if found else self._namespace[name]
-        except KeyError:
-            raise Failed(f"it needs {name}, which is not defined") from None
+        return self._live.now()
 
     def _names_now(self) -> tuple[dict[str, Any], frozenset[str]]:
         """Return the live names and the pending ones at one moment, of which threads of the person's may load some."""
@@ -119,6 +103,18 @@ class NamespaceCapture:
         return aside._memory
 
     # --- capture --------------------------------------------------------------------------------------------------
+
+    def is_quiet(self, head: Manifest | None) -> bool:
+        """Tell whether a look would have nothing to look at, given that no code of the notebook ran since the last."""
+        if head is None or self.lazy:
+            return False
+        everything, left = self.names(), self._left_out
+        names = {n: v for n, v in everything.items() if n not in left} if left else everything
+        look = Look(self._memory, head, ARRIVED, "", names, self._print_of)
+        atoms, rest = look.split()
+        if atoms or not head.names.keys() <= names.keys():
+            return False
+        return not self._settled.select(rest, head.names, names, Touched(), audit=False).names
 
     def delta(
         self,
@@ -253,7 +249,7 @@ class NamespaceCapture:
             # What came back may pickle to other bytes than what was stored.
             self._memory.digests.pop(variable.group_id, None)
             try:
-                self._memory.versions[name] = (id(self._live_value(name)), variable.version)
+                self._memory.versions[name] = (id(self._live.value(name)), variable.version)
             except Failed:
                 # It did not load: nothing live is this version.
                 self._memory.adopted.pop(name)
@@ -261,12 +257,12 @@ class NamespaceCapture:
     def note_made(self, made_by: Mapping[str, str]) -> None:
         """Take note of which cell made values that cannot be stored, where the next look could not tell."""
         for name, by in made_by.items():
-            self._memory.made[name] = Made(self._live_value(name), by)
+            self._memory.made[name] = Made(self._live.value(name), by)
 
     def made_by(self, name: str) -> str | None:
         """Return the cell that made the live value of a name that is not stored; None where that is not known."""
         known = self._memory.made.get(name)
-        return known.by if known is not None and known.is_of(self._live_value(name)) else None
+        return known.by if known is not None and known.is_of(self._live.value(name)) else None
 
     def is_at(self, name: str, version: CheckpointId) -> bool:
         """Tell whether the live value of a name is this very version, as of the last look."""
@@ -322,7 +318,7 @@ class NamespaceCapture:
 
     def _at_version(self, name: str, version: CheckpointId) -> tuple[object] | None:
         try:
-            live = self._live_value(name)
+            live = self._live.value(name)
         except Failed:
             return None
         return (live,) if self._memory.versions.get(name) == (id(live), version) else None
@@ -339,7 +335,7 @@ class NamespaceCapture:
 
     def apply(self, staged: Staged, *, delete_others: bool) -> Mapping[int, Any]:
         """Put the staged names into the namespace, remove all others if told to; return what belongs into `Out`."""
-        out = {int(m[1]): value for name, value in staged.values.items() if (m := _OUT.fullmatch(name))}
+        out = {int(m[1]): value for name, value in staged.values.items() if (m := OUT.fullmatch(name))}
         live = self.names() if delete_others else {}
         others = set(live) - set(staged.values) - staged.reused
         places = {n: v for n, v in staged.values.items() if runtime_modules.is_place(n)}
@@ -347,7 +343,7 @@ class NamespaceCapture:
         with quiet():  # the package of a module may have to be imported
             runtime_modules.place(places)
         # One call: no other thread ever sees half of the names.
-        self._namespace.update({n: v for n, v in staged.values.items() if n not in places and not _OUT.fullmatch(n)})
+        self._namespace.update({n: v for n, v in staged.values.items() if n not in places and not OUT.fullmatch(n)})
         for name in others:
             self._namespace.pop(name, None)
         for action in staged.afterwards:

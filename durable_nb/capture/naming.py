@@ -12,9 +12,13 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from durable_nb.capture import runtime_modules
+from durable_nb.capture.codec import Failed
 from durable_nb.capture.isolate import type_name
 
-__all__ = ["UserNames"]
+__all__ = ["OUT", "LiveNames", "UserNames"]
+
+OUT: Final = re.compile(r"Out\[(\d+)\]")
 
 # What IPython and Python keep in every namespace, whatever it is bound to.
 _SHELLS: Final = frozenset(
@@ -24,6 +28,36 @@ _SHELLS: Final = frozenset(
 _CALLED: Final = frozenset({"exit", "quit", "get_ipython"})
 _HISTORY: Final = re.compile(r"_i?\d+")
 _LAST: Final = frozenset({"_", "__", "___"})
+
+
+class LiveNames:
+    """The user's names and values, entries of `Out` under `Out[n]`, made modules under `sys.modules[n]`."""
+
+    def __init__(
+        self,
+        namespace: dict[str, Any],
+        hidden: Callable[[], Mapping[str, Any]],
+        out: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self._namespace, self._hidden, self._out = namespace, hidden, out
+        self._users = UserNames(namespace)
+        self._elsewhere = runtime_modules.Elsewhere()
+
+    def now(self) -> dict[str, Any]:
+        chosen = self._users.now(self._hidden(), self._out)
+        places = self._elsewhere.names(chosen.values())
+        chosen.update(self._out())
+        chosen.update(places)
+        return chosen
+
+    def value(self, name: str) -> Any:
+        """Return the live value of a name; Failed if there is none."""
+        try:
+            if runtime_modules.is_place(name):
+                return self._elsewhere.names(self._namespace.values())[name]
+            return self._out()[name] if OUT.fullmatch(name) else self._namespace[name]
+        except KeyError:
+            raise Failed(f"it needs {name}, which is not defined") from None
 
 
 class UserNames:

@@ -22,6 +22,7 @@ from typing import Any
 
 from durable_nb.capture import module_values
 from durable_nb.capture.local_imports import watch_imports
+from durable_nb.capture.module_outline import Outline
 from durable_nb.capture.module_values import ABSENT as _ABSENT
 from durable_nb.model import Json, Unsaved
 from durable_nb.resources import uncollected
@@ -205,6 +206,8 @@ class LocalModules:
         self._local: list[str] = []
         self._baselines: dict[str, _Baseline] = {}
         self._changed: dict[str, dict[str, tuple[Any, Any]]] = {}
+        # By module, of the last look at it: its baseline, all there is to compare, and what was found.
+        self._outlines: dict[str, tuple[_Baseline, Outline, dict[str, tuple[Any, Any]]]] = {}
         watch_imports(self)
 
     # --- imports, told by `local_imports` -----------------------------------------------------------------------------
@@ -228,6 +231,7 @@ class LocalModules:
                 now = module_values.values(sys.modules[name])
                 values = self._baselines[name].values
                 values.update({n: now[n] for n in fresh if n in now})
+                self._outlines.pop(name, None)
 
     def mark(self) -> dict[str, dict[str, tuple[Any, Any]]]:
         """Return {module: {attribute: (value after import, value now)}}."""
@@ -251,8 +255,10 @@ class LocalModules:
         for name in self._locals():
             if (baseline := self._baselines.get(name)) is None or name not in sys.modules:
                 continue
-            for attribute, value in list(vars(sys.modules[name]).items()):
-                known = attribute in baseline.same and type(value) in module_values.CONTAINERS
+            space = vars(sys.modules[name])
+            for attribute in baseline.same:
+                value = space.get(attribute)
+                known = type(value) in module_values.CONTAINERS
                 if known and module_values.frozen(value) == baseline.values.get(attribute):
                     theirs[id(value)] = (name, attribute)
         return {n: theirs[id(v)] for n, v in namespace.items() if id(v) in theirs} if theirs else {}
@@ -318,16 +324,26 @@ class LocalModules:
         if baseline is None or baseline.spec is not spec:
             # It was imported unseen, before or by other means: what its file says is the best that is known.
             baseline = self._baselines[name] = _baseline(module, module_values.written(module))
-        before, now = baseline.values, module_values.values(module)
-        if before == now:
-            return {}
-        changed = {}
-        for attribute in {*before, *now}:
-            pair = (before.get(attribute, _ABSENT), now.get(attribute, _ABSENT))
-            submodule = isinstance(module_values.find(module, attribute), ModuleType)  # importing one binds it
-            if not submodule and (pair[0] != pair[1] or type(pair[0]) is not type(pair[1])):
-                changed[attribute] = pair
+        baseline_seen, outline, changed = self._outlines.get(name, (None, None, {}))
+        if outline is not None and baseline_seen is baseline and outline.is_still():
+            return changed
+        outline = Outline(module)  # before the look: what changes meanwhile is a reason for another
+        changed = _differing(module, baseline.values)
+        self._outlines[name] = (baseline, outline, changed)
         return changed
+
+
+def _differing(module: ModuleType, before: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    now = module_values.values(module)
+    if before == now:
+        return {}
+    changed = {}
+    for attribute in {*before, *now}:
+        pair = (before.get(attribute, _ABSENT), now.get(attribute, _ABSENT))
+        submodule = isinstance(module_values.find(module, attribute), ModuleType)  # importing one binds it
+        if not submodule and (pair[0] != pair[1] or type(pair[0]) is not type(pair[1])):
+            changed[attribute] = pair
+    return changed
 
 
 def _baseline(module: ModuleType, written: Mapping[str, Any]) -> _Baseline:

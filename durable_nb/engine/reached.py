@@ -67,9 +67,11 @@ def _ran_beside(engine: Engine, request: CellRequest | None) -> None:
 
 
 def nothing_ran(engine: Engine) -> bool:
-    """Tell whether the last look took in all there is: no code of the notebook has run since, and none runs now."""
+    """Tell whether there is nothing to look at: what the last look saw is stored, and no code has run since."""
     found = engine.reached
-    return found.touched == Touched() and not found.beside and not runs_elsewhere(engine.shell.namespace)
+    if found.touched != Touched() or found.beside or engine.trouble or runs_elsewhere(engine.shell.namespace):
+        return False
+    return engine.capture.is_quiet(engine.head)
 
 
 @contextmanager

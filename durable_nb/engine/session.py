@@ -409,8 +409,8 @@ class Engine:
         self, request: CellRequest | None = None, *, reason: str = "outside", behind: bool = False
     ) -> CheckpointId | None:
         """Commit what changed while no durable cell ran; None if nothing did."""
-        if self.replay:
-            return None  # nothing has really run since the load, and the live names are not where the places are
+        if self.replay or (request is not None and reached.nothing_ran(self)):
+            return None  # nothing has run since the load or the last look; nor are live names where places are
         delta, process_changed = self.delta(reason)
         if not (delta.names or delta.process or unsaved_differs(self.head, delta.unsaved)) and reason == "outside":
             return None
