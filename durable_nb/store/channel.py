@@ -15,7 +15,7 @@ from collections import deque
 __all__ = ["Channel"]
 
 _FRAME = struct.Struct("<cI")
-_READ_BYTES = 1 << 20
+_READ_BYTES = 1 << 16  # a larger buffer is memory that the system maps and takes back each time
 
 
 class Channel:
@@ -88,6 +88,8 @@ class Channel:
                 self.ended = True
                 break
             self._inbox += data
+            if len(data) < _READ_BYTES:
+                break  # that was all, and if the other side has ended, the next read says so
         while len(self._inbox) >= _FRAME.size:
             kind, length = _FRAME.unpack_from(self._inbox)
             end = _FRAME.size + length

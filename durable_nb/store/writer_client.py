@@ -86,18 +86,16 @@ class WriterClient:
         """Ask, and wait for the answer; raise what went wrong there. What else is told meanwhile waits for `news`."""
         self.send(kind, payload)
         while True:
+            self.wait(_LOOK_S)  # first: no answer is there yet
+            gone = self.gone  # before: what it said until then is there to be taken
             self._take()
             if self._news and self._news[-1][0] == answer:
                 result = self._news.pop()[1]
                 if isinstance(result, BaseException):
                     raise result
                 return result
-            if self.gone:
-                self._take()
-                if not (self._news and self._news[-1][0] == answer):
-                    raise WriterGone("The process that saves in the background has ended.")
-                continue
-            self.wait(_LOOK_S)
+            if gone:
+                raise WriterGone("The process that saves in the background has ended.")
 
     def news(self, *, read: bool = True) -> list[tuple[bytes, Any]]:
         """Return what the writer has told since the last call, in order; without `read` up to the last answer."""
