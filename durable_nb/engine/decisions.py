@@ -44,6 +44,14 @@ def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> De
     found = candidates(run, hashed, cell_id=request.cell_id, before_seq=before_seq, after_seq=engine.replay.last_seq)
     if not found:
         return Decision(skip=False, reasons=(_no_candidate(engine, request, hashed),))
+    if before_seq is not None:
+        if not explain:
+            engine.replay.asked(hashed, request.cell_id)
+        found = [r for r in found if not engine.replay.stands_for_another(r.seq, request.cell_id)]
+        if not found:
+            return Decision(
+                skip=False, reasons=("what finished with this code is another cell, which was met already",)
+            )
     # Whether a record may stand is decided by everything that has happened, to files as well.
     know_everything(engine)
     # The changes of this moment are committed already, so the head knows the process state; streams that nobody

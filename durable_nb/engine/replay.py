@@ -44,6 +44,9 @@ class Replay:
     # file (or the folder with everything in it) away.
     files: dict[str, tuple[int, int, bool]] = field(default_factory=dict)
     _files_met: int = 0
+    # End of an attempt → the cell of this life that it stood for; one attempt does not stand for two cells.
+    _stands_for: dict[int, str | None] = field(default_factory=dict)
+    _first: str = ""  # the code of the first cell of this life
 
     def __bool__(self) -> bool:
         return bool(self.names or self.process)
@@ -58,6 +61,21 @@ class Replay:
         self.met.clear()
         self.files.clear()
         self.last_seq, self.last_checkpoint = 0, None
+        self._stands_for.clear()
+        self._first = ""
+
+    def asked(self, code_hash: str, cell_id: str | None) -> None:
+        """Note that a cell is about to be skipped or run.
+
+        Without ids two equal cells look like one that is run twice; but who runs all cells again begins at the first.
+        """
+        if cell_id is None and code_hash == self._first:
+            self._stands_for.clear()
+        self._first = self._first or code_hash
+
+    def stands_for_another(self, seq: int, cell_id: str | None) -> bool:
+        """Tell whether the attempt that ended there stood for another cell in this life."""
+        return seq in self._stands_for and (cell_id is None or self._stands_for[seq] != cell_id)
 
     def meet(self, names: Iterable[str], checkpoint_id: CheckpointId) -> None:
         """Note that a cell of this life has made these names."""
@@ -77,8 +95,9 @@ class Replay:
         met = [*own, *(entry for entry in above if entry and entry[2])]
         return max(met)[1] if met else None
 
-    def take(self, record: Record, after: Manifest) -> None:
-        """Note what the record's attempt left behind."""
+    def take(self, record: Record, after: Manifest, cell_id: str | None = None) -> None:
+        """Note what the record's attempt left behind, and for which cell it stands."""
+        self._stands_for[record.seq] = cell_id
         self.last_seq, self.last_checkpoint = record.seq, record.checkpoint_id
         self.meet_files(record.files_left, record.seq)
         self.meet(record.changed, record.checkpoint_id)

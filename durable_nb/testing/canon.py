@@ -385,7 +385,12 @@ def _view(canon: Canon, obj: memoryview, path: str) -> str:
     start, base = (
         sys.modules["numpy"].asarray(memoryview(seen)).__array_interface__["data"][0] for seen in (obj, obj.obj)
     )
-    return f"memoryview {shape} {obj.tobytes()!r} at {start - base} of {canon.ref(obj.obj, f'{path}.obj')}"
+    if "O" in obj.format:  # its bytes are addresses
+        cells = enumerate(sys.modules["numpy"].asarray(obj).ravel())
+        content = canon.parts(path, [(f"[{number}]", cell) for number, cell in cells])
+    else:
+        content = repr(obj.tobytes())
+    return f"memoryview {shape} {content} at {start - base} of {canon.ref(obj.obj, f'{path}.obj')}"
 
 
 def _random(canon: Canon, obj: random.Random, path: str) -> str:

@@ -208,6 +208,21 @@ def test_rule_3_equal_cells_without_inputs_are_told_apart_by_their_place(lives: 
     assert lives.value("[first, second, i]") == [[1], [2], [2]]
 
 
+@pytest.mark.parametrize("ids", [("a", "b", "c", "d"), (None, None, None, None)])
+def test_rule_3_a_finished_cell_does_not_stand_for_two(lives: Lives, ids: tuple[str | None, ...]) -> None:
+    """A cell that has not finished runs, although one above it with the same code has: each writes its line."""
+    line = "with open('log', 'a') as log:\n    _ = log.write('x')"
+    cells = ["x = 0", line, "y = 1"]
+    for cell, cell_id in zip(cells, ids, strict=False):
+        lives.run(cell, cell_id=cell_id)
+    lives.kill()
+    for _ in range(2):  # all again, because something further down had failed, skips the same
+        again = [skipped(lives.run(cell, cell_id=cell_id)) for cell, cell_id in zip(cells, ids, strict=False)]
+        assert again == [True, True, True]
+    assert not skipped(lives.run(line, cell_id=ids[3]))
+    assert lives.value("open('log').read()") == "xx"
+
+
 def test_rule_3_an_edited_cell_in_the_middle_sees_the_state_before_it(lives: Lives) -> None:
     """A changed cell runs on the state that the cells above it left, not on what came after it in the last life."""
     lives.run("xs = [1]", "xs.append(2)", "xs.append(3)")
