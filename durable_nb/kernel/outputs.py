@@ -295,7 +295,7 @@ def replay(shell: Any, outputs: Sequence[Output]) -> None:
             stream.flush()
         elif output.kind in ("display_data", "update_display_data"):
             shell.display_pub.publish(
-                _without_widgets(content["data"]),
+                _without_dead_views(shell, content["data"]),
                 dict(content.get("metadata") or {}),
                 transient=dict(content.get("transient") or {}),
                 update=output.kind == "update_display_data",
@@ -320,7 +320,7 @@ def flush_inline_figures() -> None:
 
 
 def _replay_result(shell: Any, content: Mapping[str, Any], *, in_kernel: bool) -> None:
-    data = _without_widgets(content["data"])
+    data = _without_dead_views(shell, content["data"])
     hook = shell.displayhook
     if in_kernel:
         metadata = dict(content.get("metadata") or {})
@@ -340,9 +340,13 @@ def _send(shell: Any, kind: str, content: dict[str, Any]) -> None:
     hook.session.send(hook.pub_socket, kind, content, parent=hook.parent_header, ident=topic)
 
 
-def _without_widgets(data: Mapping[str, Any]) -> dict[str, Any]:
-    # The widget's model lived in the lost kernel; a view of it would show an error, its text still says what it was.
-    return {mime: value for mime, value in data.items() if mime != _WIDGET_VIEW}
+def _without_dead_views(shell: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    # Where a widget's model is gone with the lost kernel a view of it would show an error; its text still says what it
+    # was. A widget that came back has the model that it had.
+    comms = getattr(getattr(getattr(shell, "kernel", None), "comm_manager", None), "comms", {})
+    view = data.get(_WIDGET_VIEW)
+    alive = isinstance(view, Mapping) and view.get("model_id") in comms
+    return {mime: value for mime, value in data.items() if mime != _WIDGET_VIEW or alive}
 
 
 def _message_id(parent: Any) -> Any:

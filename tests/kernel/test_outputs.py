@@ -195,10 +195,10 @@ def test_update_of_another_cells_display_is_sent_again(kernel: Kernel) -> None:
 def test_widget_views_come_back_as_text(kernel: Kernel) -> None:
     """The model of a widget is gone with its kernel: a skip shows the text of the view."""
     pytest.importorskip("ipywidgets")
-    cell = "%%durable\nimport ipywidgets\nipywidgets.IntSlider(3)"
+    cell = "%%durable\nimport ipywidgets\ns = ipywidgets.IntSlider(3)\ns"
     view = "application/vnd.jupyter.widget-view+json"
     assert view in kernel.run(cell).of("execute_result")[0]["data"]
-    kernel.run(SKIP)
+    kernel.run("s.close()\n" + SKIP)
     data = kernel.run(cell).of("execute_result")[0]["data"]
     assert (view in data, data["text/plain"].startswith("IntSlider(value=3")) == (False, True)
 

@@ -101,3 +101,15 @@ def test_traits_of_other_objects_keep_their_observers(lives: Lives) -> None:
     lives.kill()
     lives.run("t.n = 99")
     assert [5, [2, 5], [5], True] == lives.value("[t.n, t.log, heard, type(t) is T]")
+
+
+def test_a_skipped_cell_shows_the_view_of_a_widget_that_is_back(lives: Lives) -> None:
+    """Run All shows the slider that came back, and of one that no variable held the text."""
+    cells = ["import ipywidgets as W\nslider = W.IntSlider(value=4)", "slider", "display(W.IntSlider(value=5))"]
+    lives.run(*cells)
+    lives.kill()
+    shown = [lives.run(cell).outputs[-1]["data"] for cell in cells][1:]
+    view = "application/vnd.jupyter.widget-view+json"
+    assert [True, False] == [view in data for data in shown]
+    assert shown[0][view]["model_id"] == lives.value("slider.model_id")
+    assert shown[1]["text/plain"].startswith("IntSlider(value=5")
