@@ -80,11 +80,12 @@ def without_writer(engine: Engine) -> Iterator[None]:
 
 
 def append(engine: Engine, drafts: Sequence[EventDraft]) -> list[Event]:
-    """Make events durable; the start of a cell does not wait for what earlier cells left to be saved."""
-    if not all(draft.event_type in _OVERTAKES for draft in drafts):
+    """Make events durable; the start of a cell waits for nothing that earlier cells left, and not for the disk."""
+    overtakes = all(draft.event_type in _OVERTAKES for draft in drafts)
+    if not overtakes:
         drain(engine)
     with uninterrupted():
-        events = engine.workflow.append(drafts)
+        events = engine.workflow.append(drafts, soon=overtakes and engine.durability == "async")
         _took(engine, events)
     _after_setback(engine)
     return events

@@ -144,16 +144,17 @@ class Behind:
         except Exception as error:  # whatever it is, the kernel goes on by itself and tells
             self.failure = error
 
-    def append(self, drafts: Sequence[EventDraft]) -> list[Event]:
+    def append(self, drafts: Sequence[EventDraft], *, soon: bool = False) -> list[Event]:
         """Append events; they may come before those of commits in flight. WriterGone when it is not known if they are.
 
+        When this returns they outlive this process, and the machine as well unless that is to be `soon`.
         What became of commits before them is to be taken in first.
         """
         self._must_be_kernel()
         encoded = canonical_json([draft_to_json(draft) for draft in drafts])
         try:
             with self._asking:
-                events: list[Event] = self._client.request(b"A", encoded, b"a")
+                events: list[Event] = self._client.request(b"P" if soon else b"A", encoded, b"a")
         except WriterGone as error:
             self.failure = error
             raise

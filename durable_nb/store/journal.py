@@ -86,6 +86,7 @@ class FileJournal:
         self._size_bytes = 0
         # True while bytes behind `_size_bytes` may be in the file that no reader must ever find followed by others.
         self._dirty = False
+        self._unsynced = False
         self._closed = False
         self._lent = False
         self._unsettled = False
@@ -190,8 +191,11 @@ class FileJournal:
             if self._head is None:
                 self._head = reader.head
 
-    def append(self, drafts: Sequence[EventDraft]) -> list[Event]:
-        """Make the events durable, in order and together, and return them; on OSError none of them is true."""
+    def append(self, drafts: Sequence[EventDraft], *, sync: bool = True) -> list[Event]:
+        """Make the events durable, in order and together, and return them; on OSError none of them is true.
+
+        Without `sync` they outlive the process, and the machine from the next append or `sync` on.
+        """
         with self._lock:
             lease = self._writable_lease()
             lease.may_try()
@@ -204,7 +208,9 @@ class FileJournal:
             self._dirty = True
             try:
                 file.write(data)
-                file.sync()
+                self._unsynced = not sync
+                if sync:
+                    file.sync()
                 # Whoever took the lease over did so before it read this file: if no newer epoch is there now, the
                 # next owner will find these lines, and they count. If one is there, it may not have seen them.
                 lease.check()
@@ -216,6 +222,16 @@ class FileJournal:
                 self._clean_up()
                 raise
             return events
+
+    def sync(self) -> None:
+        """Make durable what was appended without; on OSError it may not be."""
+        with self._lock:
+            self._sync()
+
+    def _sync(self) -> None:
+        if self._unsynced and self._file is not None:
+            self._unsynced = False
+            self._file.sync()
 
     def lend(self) -> Lent:
         """Leave the writing to another process until `take_back`; what was appended so far is durable."""
@@ -268,6 +284,7 @@ class FileJournal:
             if self._dirty:
                 self._clean_up()
             if self._file is not None:
+                self._sync()
                 self._file.close()
                 self._file = None
             if release and self._lease is not None:
@@ -368,6 +385,7 @@ class FileJournal:
         if self._dirty:
             self._clean_up()
         if self._file is not None and self._size_bytes and self._size_bytes + size_bytes > self._rotate_bytes:
+            self._sync()
             self._abandon_file()
         while self._file is None:
             number, owner = self._number, self._writable_lease().owner

@@ -274,13 +274,13 @@ class Saving(Commits):
                 self._remember(*made)
         self._news += events
 
-    def _append_behind(self, drafts: Sequence[EventDraft]) -> list[Event] | None:
+    def _append_behind(self, drafts: Sequence[EventDraft], *, soon: bool) -> list[Event] | None:
         """Append through the writer; None if that is to be done in this process."""
         if not self.can_hand_over():
             return None
         assert self._behind is not None
         try:
-            events = self._behind.append(drafts)
+            events = self._behind.append(drafts, soon=soon)
         except WriterGone:
             return self._fall_back() or None
         self._noted(self._behind.take_in(read=False))

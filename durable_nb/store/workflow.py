@@ -311,11 +311,11 @@ class Workflow(Saving):
 
     # Writing.
 
-    def append(self, drafts: Sequence[EventDraft]) -> list[Event]:
-        """Append events that make no checkpoint; durable together when this returns, none of them when it raises."""
+    def append(self, drafts: Sequence[EventDraft], *, soon: bool = False) -> list[Event]:
+        """Append events that make no checkpoint; durable together when this returns, or `soon`; none if it raises."""
         self._must_write()
         with writing("Recording in this notebook's history"):
-            return self._append(drafts)
+            return self._append(drafts, soon=soon)
 
     def _must_be_next(self, delta: Delta) -> None:
         if delta.checkpoint_id != self.next_checkpoint_id():
@@ -399,8 +399,8 @@ class Workflow(Saving):
         write_durably(self._files, f"{self.folder}/manifests/{name}", sign(encoded, self._key))
         return {"manifest": name, "digest": digest_of(encoded), "size_bytes": len(encoded)}
 
-    def _append(self, drafts: Sequence[EventDraft]) -> list[Event]:
-        if (events := self._append_behind(drafts)) is not None:
+    def _append(self, drafts: Sequence[EventDraft], *, soon: bool = False) -> list[Event]:
+        if (events := self._append_behind(drafts, soon=soon)) is not None:
             return events
         events = self._journal.append(drafts)
         for event in events:

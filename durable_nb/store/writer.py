@@ -149,6 +149,7 @@ class Writer:
                     os.read(self._wake_read, 4096)
                 self._channel.pump()
                 self._take_messages()
+                self._sync()
                 # The kernel's end is told by its process: forked children of it may hold the socket open for long.
                 gone = self._channel.ended or (death in ready if death is not None else is_alive(self._kernel) is False)
                 if gone and not self._done:
@@ -162,8 +163,8 @@ class Writer:
     def _take_messages(self) -> None:
         while (message := self._channel.take()) is not None:
             kind, payload = message
-            if kind == b"A":
-                self._append(payload)
+            if kind in (b"A", b"P"):
+                self._append(payload, sync=kind == b"A")
             elif kind == b"H":
                 self._accept(int(payload))
             elif kind == b"L":
@@ -172,10 +173,18 @@ class Writer:
                 self._done = True
                 return
 
-    def _append(self, payload: bytes) -> None:
+    def _append(self, payload: bytes, *, sync: bool) -> None:
         drafts = [draft_from_json(data) for data in json.loads(payload)]
         with self._order:
-            self._answer(b"a", lambda: self._the_journal().append(drafts))
+            self._answer(b"a", lambda: self._the_journal().append(drafts, sync=sync))
+
+    def _sync(self) -> None:
+        """Make durable what was answered before it was: a cell does not wait for the disk to begin."""
+        if self._journal is not None and not self._done:
+            try:
+                self._journal.sync()
+            except OSError as error:
+                self._fail(-1, error)
 
     def _answer(self, kind: bytes, action: Callable[[], Any]) -> None:
         """Do it and tell the kernel the result, or what went wrong; the kernel raises it there."""

@@ -43,6 +43,8 @@ _REPR = (
 _NOT_MEMBERS = frozenset({"__dict__", "__weakref__", "__module__", "_abc_impl", "__slotnames__", "__annotations__"}) | {
     "_hashable_values_", "_unhashable_values_map_", "_inverted_",
 }  # fmt: skip
+# What `type` itself puts among the attributes of a class, and where, is no one's doing; `functools.wraps` copies it.
+_BY_TYPE = ("__module__", "__doc__", "__weakref__", "__dict__")
 
 
 def canonical(namespace: Mapping[str, Any], exclude: Collection[str] = ()) -> list[Line]:
@@ -199,6 +201,8 @@ class Canon:
             items = [(k, v) for k, v in dict.items(obj)]
             if isinstance(obj, collections.OrderedDict):
                 items = [(k, dict.__getitem__(obj, k)) for k in collections.OrderedDict.__iter__(obj)]
+            elif type(obj.get("__weakref__")) is types.GetSetDescriptorType:
+                items.sort(key=lambda item: _BY_TYPE.index(item[0]) if item[0] in _BY_TYPE else len(_BY_TYPE))
             if isinstance(obj, collections.defaultdict):
                 return [self.ref(obj.default_factory, f"{path}.default_factory"), self._items(items, path)]
             return [self._items(items, path)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -67,6 +68,24 @@ def test_append_returns_what_read_returns() -> None:
     events = journal.append([odd, draft(1)])
     assert events == list(journal.read())
     assert journal.problems == []
+
+
+def test_without_a_sync_a_power_cut_takes_the_end_and_nothing_else() -> None:
+    """What is to be durable soon may be gone with the machine, until something else is appended, or at the end."""
+    files = SimFiles()
+    journal = open_journal(files)
+    journal.append([draft(0)])
+    journal.append([draft(1)], sync=False)
+    assert numbers(journal) == [0, 1]
+    found = {tuple(reread(files.copy_before_crash(seed))[0]) for seed in range(40)}
+    assert found == {(0,), (0, 1)}
+    journal.append([draft(2)])
+    journal.append([draft(3)], sync=False)
+    journal.sync()
+    assert {tuple(reread(files.copy_before_crash(seed))[0]) for seed in range(40)} == {(0, 1, 2, 3)}
+    journal.append([draft(4)], sync=False)
+    journal.close()
+    assert reread(files.crash(random.Random(1))) == ([0, 1, 2, 3, 4], [])
 
 
 @pytest.mark.parametrize("batches", [(1, 1, 1), (1, 3)])
