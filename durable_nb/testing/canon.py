@@ -201,7 +201,7 @@ class Canon:
             items = [(k, v) for k, v in dict.items(obj)]
             if isinstance(obj, collections.OrderedDict):
                 items = [(k, dict.__getitem__(obj, k)) for k in collections.OrderedDict.__iter__(obj)]
-            elif type(obj.get("__weakref__")) is types.GetSetDescriptorType:
+            elif type(dict.get(obj, "__weakref__")) is types.GetSetDescriptorType:
                 items.sort(key=lambda item: _BY_TYPE.index(item[0]) if item[0] in _BY_TYPE else len(_BY_TYPE))
             if isinstance(obj, collections.defaultdict):
                 return [self.ref(obj.default_factory, f"{path}.default_factory"), self._items(items, path)]
