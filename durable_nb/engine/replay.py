@@ -47,6 +47,9 @@ class Replay:
     # End of an attempt → the cell of this life that it stood for; one attempt does not stand for two cells.
     _stands_for: dict[int, str | None] = field(default_factory=dict)
     _first: str = ""  # the code of the first cell of this life
+    from_top: bool = False  # the first cell of the run was met: what follows is Run All
+    # What a cell made that merely has the code of a finished one: nothing that came later has joined it to anything.
+    apart: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.names or self.process)
@@ -54,6 +57,7 @@ class Replay:
     def clear(self) -> None:
         self.names.clear()
         self.process.clear()
+        self.apart.clear()
 
     def begin(self) -> None:
         """Forget everything: what was met so far does not count any more, Run All begins at the top."""
@@ -62,16 +66,18 @@ class Replay:
         self.files.clear()
         self.last_seq, self.last_checkpoint = 0, None
         self._stands_for.clear()
-        self._first = ""
+        self._first, self.from_top = "", False
 
-    def asked(self, code_hash: str, cell_id: str | None) -> None:
-        """Note that a cell is about to be skipped or run.
+    def asked(self, code_hash: str, cell_id: str | None, first: Record | None) -> None:
+        """Note that a cell is about to be skipped or run; `first` is the cell of the run that had finished first.
 
         Without ids two equal cells look like one that is run twice; but who runs all cells again begins at the first.
         """
         if cell_id is None and code_hash == self._first:
             self._stands_for.clear()
         self._first = self._first or code_hash
+        if first is not None and (code_hash == first.code_hash or (cell_id is not None and cell_id == first.cell_id)):
+            self.from_top = True
 
     def stands_for_another(self, seq: int, cell_id: str | None) -> bool:
         """Tell whether the attempt that ended there stood for another cell in this life."""
@@ -98,6 +104,9 @@ class Replay:
     def take(self, record: Record, after: Manifest, cell_id: str | None = None) -> None:
         """Note what the record's attempt left behind, and for which cell it stands."""
         self._stands_for[record.seq] = cell_id
+        self.apart.difference_update(record.changed)
+        if not self.from_top and None not in (cell_id, record.cell_id) and cell_id != record.cell_id:
+            self.apart.update(record.changed)
         self.last_seq, self.last_checkpoint = record.seq, record.checkpoint_id
         self.meet_files(record.files_left, record.seq)
         self.meet(record.changed, record.checkpoint_id)

@@ -94,7 +94,7 @@ def _drop_places_reached(engine: Engine, after: Manifest) -> None:
         if _parted(engine, name, joined[then.group_id]):
             continue
         if variable.group_id == then.group_id or (
-            not _joined_since(engine, after, then, variable)
+            not (name in replay.apart or _joined_since(engine, after, then, variable))
             and (len(then.names) == 1 or _same_together(engine, after, then))
         ):
             del replay.names[name]

@@ -223,6 +223,21 @@ def test_rule_3_a_finished_cell_does_not_stand_for_two(lives: Lives, ids: tuple[
     assert lives.value("open('log').read()") == "xx"
 
 
+@pytest.mark.parametrize("from_top", [False, True])
+def test_rule_3_a_cell_that_goes_on_makes_an_object_of_its_own(lives: Lives, from_top: bool) -> None:
+    """The next cell, with the code of a finished one, does not get what was joined to that one's object since."""
+    cells = ["z = 0", "b = [1, 2]", "c = b"]
+    for number, cell in enumerate(cells):
+        lives.run(cell, cell_id=f"c{number}")
+    lives.kill()
+    if from_top:
+        assert [skipped(lives.run(cell, cell_id=f"c{n}")) for n, cell in enumerate(cells)] == [True] * 3
+        assert lives.value("c is b")
+    lives.run("b = [1, 2]", cell_id="new")
+    lives.run("c.append(3)", cell_id="last")
+    assert lives.value("[b, c, c is b]") == [[1, 2], [1, 2, 3], False]
+
+
 def test_rule_3_an_edited_cell_in_the_middle_sees_the_state_before_it(lives: Lives) -> None:
     """A changed cell runs on the state that the cells above it left, not on what came after it in the last life."""
     lives.run("xs = [1]", "xs.append(2)", "xs.append(3)")
