@@ -7,6 +7,7 @@ finds a change that nothing explains, everything is looked at.
 
 from __future__ import annotations
 
+import enum
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,9 +79,14 @@ class Selection:
             return False
         now_bad = packed.bad.keys() & self.names.keys()
         changed = now_bad ^ self.was_bad
+        # What a member of an enum has been given is stored with its class, and with everything that holds the member.
+        changed |= {n for group in packed.good if group not in packed.known for n in group if self._is_enum(n)}
         if changed and any(not changed.isdisjoint(record.deps) for record in self.left_out.values()):
             return True
         return _joins(grouping, self.left_out.values()) or bool(self.missed(packed))
+
+    def _is_enum(self, name: str) -> bool:
+        return issubclass(type(self.names.get(name)), enum.EnumMeta)
 
     def missed(self, packed: Packed) -> tuple[str, ...]:
         """Return the names that changed although nothing that ran can have changed them."""

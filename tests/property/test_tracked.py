@@ -213,6 +213,16 @@ HIDDEN = {
     ],
     "the namespace": ["xs = [1]\nspace = globals()", "space['xs'].append(2)"],
     "the module": ["import sys\nxs = [1]\nm = [sys.modules['__main__']]", "getattr(m[0], 'xs', xs).append(2)"],
+    "a member of an enum, by its class": [
+        "import enum\nclass D: pass\nclass E(enum.Enum):\n    X, Y, Z = 1, 2, 1\n    def get(self): return self.value\n"
+        "f = E.X",
+        "E.X.tag = D",
+    ],
+    "a member of an enum, by another holder": [
+        "import enum\nclass D: pass\nclass E(enum.Enum):\n    X, Y, Z = 1, 2, 1\n    def get(self): return self.value\n"
+        "f = E.X\ng = [E.X]",
+        "f.tag = D",
+    ],
     "a rebound definition": ["def f(): pass\nd = [f]", "def f(): return 1"],
     "a removed definition": ["class A: pass\na = A()", "del A"],
     "a definition in a circle": [
