@@ -27,7 +27,8 @@ from durable_nb.capture.reducers import Unstorable
 __all__ = ["Definitions", "constants", "importable", "is_definition", "own_scope", "parts", "private"]
 
 TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
-_ATOM_DEFINITIONS: tuple[type, ...] = (types.FunctionType, LruCache, *TYPING)
+# A set: a class of the notebook may have a metaclass whose `==` is anything, and a hash is asked first.
+_ATOM_DEFINITIONS: frozenset[type] = frozenset({types.FunctionType, LruCache, *TYPING})
 _PLACES = (types.GetSetDescriptorType, types.MemberDescriptorType)
 # Made anew by `type.__new__` or set in the skeleton; __slotnames__ is a cache that pickling itself leaves behind.
 HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE

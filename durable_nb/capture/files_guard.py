@@ -13,7 +13,11 @@ from typing import Any, Final
 
 __all__ = ["FileGuard", "FileRefused", "is_exclusive", "writes"]
 
-_NAMES: Final = {"os.remove": (0,), "os.truncate": (0,), "shutil.rmtree": (0,), "os.rename": (0, 1)}
+_SAYS: Final = (
+    "durable_nb: {path} is there, and a cell that runs again by itself may not write, remove or rename it. "
+    "`%durable recompute NAME --force` lets it."
+)
+_NAMES: Final = {"os.remove": (0,), "os.truncate": (0,), "shutil.rmtree": (0,), "os.rmdir": (0,), "os.rename": (0, 1)}
 
 
 class FileRefused(PermissionError):
@@ -37,9 +41,9 @@ class FileGuard:
 
     EVENTS: Final = frozenset({"open", *_NAMES})
 
-    def __init__(self, path_of: Callable[[Any], str | None]) -> None:
-        """`path_of` returns the absolute path of a file of the user's, None for all others."""
-        self._path_of = path_of
+    def __init__(self, path_of: Callable[[Any], str | None], *, says: str = _SAYS) -> None:
+        """`path_of` returns the absolute path of a file of the user's, None for all others; `says` who may not."""
+        self._path_of, self._says = path_of, says
         self._thread = threading.get_ident()
         self._made: set[str] = set()
 
@@ -65,10 +69,7 @@ class FileGuard:
                 self._made.add(found)
             return
         if not exclusive:
-            raise FileRefused(
-                f"durable_nb: {found} is there, and a cell that runs again by itself may not write, remove or rename "
-                "it. `%durable recompute NAME --force` lets it."
-            )
+            raise FileRefused(self._says.format(path=found))
 
     def failed(self, error: Exception) -> None:
         """An event that cannot be understood is let through: the cell's own record was looked at before it ran."""

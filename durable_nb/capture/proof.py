@@ -24,10 +24,12 @@ from typing import Any
 
 from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.codec import Codec, Dumped, Failed
+from durable_nb.capture.files_guard import FileGuard, FileRefused
 from durable_nb.capture.process_modules import is_local_module
 
 __all__ = ["Claim", "Proofs"]
 
+_STARTS = frozenset({"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.startfile"})
 TIMEOUT_S = 15.0  # a busy machine may be slow to import what a value needs; what hangs has no use for time
 LOADED_BYTES_PER_S = 10e6  # what even a busy machine loads in a second
 COMPARED_BYTES = 64 << 10
@@ -86,15 +88,22 @@ class Proofs:
             buffers = dumped.buffers if hasattr(os, "fork") else [b.toreadonly() for b in dumped.buffers]
             loaded = self._codec().load(dumped.pickle, buffers, self._resolve, codec=dumped.codec)
         except Failed as failure:
+            self._keep(failure)
             yield f"it was stored but does not load: {failure.args[0]}"
             return
         finally:
             BORROWED.reset(token)
+        self._keep(loaded)
         yield None
-        if dumped.deep and hasattr(os, "fork"):
-            # To free some kinds of very deep objects overruns Python's own stack; the child ends without doing so.
-            self._kept.append(loaded)
         yield claim.differs(loaded) if dumped.size_bytes <= COMPARED_BYTES else None
+
+    def _keep(self, loaded: object) -> None:
+        """Let the child end without freeing what it made: a copy that goes may take the user's files with it.
+
+        A failure leads to what had been made by then. To free very deep objects would overrun Python's stack as well.
+        """
+        if hasattr(os, "fork"):
+            self._kept.append(loaded)
 
     def _in_child(self, claims: Sequence[Claim]) -> list[str | None]:
         read, write = os.pipe()
@@ -137,6 +146,7 @@ class Proofs:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
+            _leave_alone()
             kept = _silence()  # noqa: F841  closing a kernel's stream would wait for a thread that is not here
             for number, claim in enumerate(claims):
                 for verdict in self._try(claim):
@@ -148,6 +158,28 @@ class Proofs:
 
 def _final(said: Iterator[str | None]) -> str | None:
     return next((verdict for verdict in said if verdict is not None), None)
+
+
+def _leave_alone() -> None:
+    """Refuse, for as long as this process lives, to change files that are there, and to start programs."""
+    guard = FileGuard(_path, says="loading it would write, remove or rename {path}, which is there")
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in FileGuard.EVENTS:
+            guard.event(event, arguments)
+        elif event in _STARTS:
+            raise FileRefused(f"loading it would start a program ({event})")
+
+    sys.dont_write_bytecode = True
+    sys.addaudithook(hook)
+
+
+def _path(path: Any) -> str | None:
+    """Return the absolute path of a file; None for what is already open, and for what is no file of anybody's."""
+    if isinstance(path, int) or path is None:
+        return None
+    found = os.path.abspath(os.fsdecode(path))
+    return None if found.startswith(("/dev/", "/proc/")) else found
 
 
 def _silence() -> tuple[Any, Any]:
