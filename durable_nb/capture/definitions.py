@@ -26,7 +26,7 @@ from durable_nb.capture.reducers import Unstorable
 
 __all__ = ["Definitions", "constants", "importable", "is_definition", "own_scope", "parts", "private"]
 
-TYPING: tuple[type, ...] = (typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)
+TYPING: frozenset[type] = frozenset({typing.NewType, typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple})
 # A set: a class of the notebook may have a metaclass whose `==` is anything, and a hash is asked first.
 _ATOM_DEFINITIONS: frozenset[type] = frozenset({types.FunctionType, LruCache, *TYPING})
 _PLACES = (types.GetSetDescriptorType, types.MemberDescriptorType)

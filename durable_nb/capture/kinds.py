@@ -41,21 +41,23 @@ _SKIPPED: tuple[type, ...] = (
     types.ClassMethodDescriptorType,
 )
 # Immutable by themselves: to share one means nothing, to share what it holds does.
-_HOLLOW: tuple[type, ...] = (
-    tuple,
-    frozenset,
-    types.MethodType,
-    types.BuiltinMethodType,
-    types.GenericAlias,
-    types.UnionType,
-    types.MethodWrapperType,
-    types.MappingProxyType,
-    slice,
-    staticmethod,
-    classmethod,
-    property,
+_HOLLOW: frozenset[type] = frozenset(
+    {
+        tuple,
+        frozenset,
+        types.MethodType,
+        types.BuiltinMethodType,
+        types.GenericAlias,
+        types.UnionType,
+        types.MethodWrapperType,
+        types.MappingProxyType,
+        slice,
+        staticmethod,
+        classmethod,
+        property,
+    }
 )
-COUNTED = (tuple, frozenset)
+COUNTED = frozenset({tuple, frozenset})
 # Values of these modules' own classes cannot change, and some are cached for the whole process.
 _IMMUTABLE_MODULES = frozenset({"_abc", "datetime", "decimal", "fractions", "pathlib", "re", "uuid", "zoneinfo"})
 _DTYPES = frozenset({"dtype", "ExtensionDtype"})

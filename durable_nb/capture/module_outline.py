@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from itertools import chain
 from types import FunctionType, ModuleType
 from typing import Any
 
 from durable_nb.capture import module_values
+from durable_nb.capture.trails import OurRef
 
 __all__ = ["Outline"]
 
@@ -30,6 +32,9 @@ class Outline:
         self._spaces: list[Mapping[str, Any]] = [vars(module)]
         self._functions: list[FunctionType] = []
         self._deep: list[Any] = []
+        # While something is there, nothing else has its address: what cannot change is held, the rest is watched.
+        self._held: list[Any] = []
+        self._watched: list[OurRef] = []
         self._collect(vars(module), module.__name__, "")
         self._with_names: list[dict[str, Any]] = [d for d in map(_BY_NAME, self._functions) if d]
         for function in self._functions:
@@ -37,11 +42,17 @@ class Outline:
             self._deep += [value for value in held if module_values.can_change(value)]
             if vars(function):
                 self._deep.append(vars(function))
+        self._held += chain(map(_CODE, self._functions), map(_DEFAULTS, self._functions))
         self._seen = self._now()
 
     def _collect(self, space: Mapping[str, Any], module: str, path: str) -> None:
         for name, value in list(space.items()):
             bare: Any = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+            if module_values.is_fixed(value):
+                self._held.append(value)
+            else:
+                with suppress(TypeError):  # what knows no weak references is compared by content, or is a descriptor
+                    self._watched.append(OurRef(value))
             if type(bare) is FunctionType:
                 if bare.__module__ == module:
                     self._functions.append(bare)
@@ -55,7 +66,7 @@ class Outline:
     def is_still(self) -> bool:
         """Tell whether all is as it was."""
         try:
-            return self._seen == self._now()
+            return None not in map(operator.call, self._watched) and self._seen == self._now()
         except RuntimeError:  # a thread binds something right now
             return False
 

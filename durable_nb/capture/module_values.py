@@ -11,16 +11,37 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any
 
-__all__ = ["ABSENT", "CONTAINERS", "alike", "can_change", "find", "frozen", "settable", "values", "written"]
+from durable_nb.capture.trails import OurRef
+
+__all__ = [
+    "ABSENT",
+    "CONTAINERS",
+    "alike",
+    "can_change",
+    "find",
+    "frozen",
+    "is_fixed",
+    "plain_type",
+    "settable",
+    "values",
+    "written",
+]
 
 ABSENT = ("absent",)
 _MAX_NODES = 2000  # of a container that is compared by value; of a larger one, which object it is and how long
-_SCALARS = (type(None), bool, int, float, str)
-_LEAVES = (*_SCALARS, bytes, complex)
-_MAPPINGS = (dict, defaultdict, OrderedDict, Counter)
+_SCALARS = frozenset({type(None), bool, int, float, str})
+_LEAVES = _SCALARS | {bytes, complex}
+_MAPPINGS = frozenset({dict, defaultdict, OrderedDict, Counter})
+_FIXED = frozenset({tuple, frozenset})
 _SEQUENCES = (list, deque)
-_METHODS = (FunctionType, property, classmethod, staticmethod)
+_METHODS = frozenset({FunctionType, property, classmethod, staticmethod})
 CONTAINERS = frozenset({*_MAPPINGS, *_SEQUENCES, set})
+
+
+def plain_type(value: object) -> type:
+    """Return the type of a value that may be plain; `object` for one that may refuse to be compared or hashed."""
+    cls = type(value)
+    return cls if type(cls) is type else object
 
 
 def values(module: ModuleType) -> dict[str, Any]:
@@ -40,7 +61,7 @@ def _of_class(cls: type, path: str) -> Iterator[tuple[str, Any]]:
         if _is_special(name) or (name.startswith("_") and name.endswith("_")) or name.startswith("_abc_"):
             continue
         # Libraries exchange their own descriptors when a class is first used (columns, relationships, fields).
-        if hasattr(type(value), "__get__") and type(value) not in _METHODS:
+        if hasattr(type(value), "__get__") and plain_type(value) not in _METHODS:
             continue
         bare: Any = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         yield f"{path}.{name}", _function(bare) if _is_own(bare, cls.__module__) else _counted(value)
@@ -65,7 +86,7 @@ def find(module: ModuleType | None, attribute: str) -> Any:
 
 def frozen(value: Any) -> Any:
     """Return what a later value is compared with: scalars as they are, plain containers by content, else identity."""
-    return value if type(value) in _SCALARS else _counted(value)
+    return value if plain_type(value) in _SCALARS else _counted(value)
 
 
 def _is_own(value: Any, module: str) -> bool:
@@ -76,23 +97,51 @@ def _function(function: FunctionType) -> Any:
     """Return which function it is, its code, and its defaults and attributes by content: all can be set."""
     held = (function.__defaults__, function.__kwdefaults__, vars(function))
     content = tuple(map(_counted, held)) if any(held) else ()
-    return ("is", id(function), id(function.__code__), content)
+    return (*_identity(function), id(function.__code__), content)
+
+
+def is_fixed(value: object) -> bool:
+    """Tell whether a value is plain and for ever what it is, or a tuple."""
+    kind = plain_type(value)
+    return kind in _LEAVES or kind in _FIXED
 
 
 def can_change(value: Any) -> bool:
     """Tell whether a value is one of those that are compared by content, and its content is not for ever the same."""
-    kind = type(value)
+    kind = plain_type(value)
     if kind in CONTAINERS:
         return True
-    return kind in (tuple, frozenset) and not all(type(v) in _LEAVES for v in value)
+    return kind in _FIXED and not all(plain_type(v) in _LEAVES for v in value)
+
+
+class _Alive:
+    """Which object something is: another one at its address, when it is gone, is not the same."""
+
+    __slots__ = ("_ref",)
+
+    def __init__(self, value: object) -> None:
+        self._ref = OurRef(value)
+
+    def __eq__(self, other: object) -> bool:
+        mine = self._ref()
+        return mine is not None and isinstance(other, _Alive) and mine is other._ref()
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _identity(value: object) -> Any:
+    try:
+        return ("is", id(value), _Alive(value))
+    except TypeError:  # nobody can tell when it is gone
+        return ("is", id(value))
 
 
 def _counted(value: Any) -> Any:
-    kind = type(value)
+    kind = plain_type(value)
     if kind in _LEAVES:
         return (kind.__name__, value)
-    if kind not in CONTAINERS and kind not in (tuple, frozenset):
-        return ("is", id(value))
+    if kind not in CONTAINERS and kind not in _FIXED:
+        return _identity(value)
     budget = [_MAX_NODES]
     content = _content(value, budget, 8)
     return content if budget[0] >= 0 else ("is", id(value), len(value))
@@ -100,25 +149,25 @@ def _counted(value: Any) -> Any:
 
 def _content(value: Any, budget: list[int], depth: int) -> Any:
     budget[0] -= 1
-    kind = type(value)
+    kind = plain_type(value)
     if kind in _LEAVES:
         return (kind.__name__, value)
-    if kind not in CONTAINERS and kind not in (tuple, frozenset):
-        return ("is", id(value))
+    if kind not in CONTAINERS and kind not in _FIXED:
+        return _identity(value)
     if budget[0] < 0 or depth == 0 or len(value) > _MAX_NODES:
         return ("is", id(value), len(value))
     head = (kind.__name__, id(value))
     if kind in _MAPPINGS:
         return (*head, *(_content(v, budget, depth - 1) for pair in list(value.items()) for v in pair))
-    if kind in (set, frozenset):
-        plain = all(type(v) in _LEAVES for v in value)
+    if kind in {set, frozenset}:
+        plain = all(plain_type(v) in _LEAVES for v in value)
         return (*head, frozenset((type(v).__name__, v) for v in value) if plain else hash(frozenset(value)))
     return (*head, *(_content(v, budget, depth - 1) for v in list(value)))
 
 
 def settable(pair: tuple[Any, Any]) -> bool:
     """Tell whether the change from one frozen value to the other is one of scalars, which can be made again."""
-    return all(type(v) in _SCALARS and not (type(v) is int and abs(v) > 2**53) for v in pair)
+    return all(plain_type(v) in _SCALARS and not (type(v) is int and abs(v) > 2**53) for v in pair)
 
 
 # --- what the file says -----------------------------------------------------------------------------------------------
@@ -135,7 +184,7 @@ def written(module: ModuleType) -> dict[str, Any]:
 
 def alike(module: ModuleType) -> frozenset[str]:
     """Return the containers that every import of the module makes alike: empty ones, and those of a literal."""
-    held = {n: v for n, v in list(vars(module).items()) if type(v) in CONTAINERS and not _is_special(n)}
+    held = {n: v for n, v in list(vars(module).items()) if plain_type(v) in CONTAINERS and not _is_special(n)}
     found = {n for n, v in held.items() if not v}
     if found == held.keys():
         return frozenset(found)

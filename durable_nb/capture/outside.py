@@ -72,7 +72,7 @@ def is_environment(value: Any) -> bool:
 
 def is_metadata(value: Any) -> bool:
     """Tell whether an object is a function of `os` or `os.path` that asks whether a file is there, or how it is."""
-    if type(value) not in (FunctionType, BuiltinFunctionType):
+    if not issubclass(type(value), (FunctionType, BuiltinFunctionType)):
         return False
     return any(
         value is vars(owner).get(name)
@@ -86,7 +86,7 @@ def _home(value: Any) -> tuple[str, str]:
     if issubclass(kind, type):
         module, name = type.__getattribute__(value, "__module__"), type.__getattribute__(value, "__name__")
     elif (
-        kind in (FunctionType, BuiltinFunctionType)
+        issubclass(kind, (FunctionType, BuiltinFunctionType))
         or type.__getattribute__(kind, "__name__") == "cython_function_or_method"
     ):
         module, name = value.__module__, value.__name__

@@ -24,6 +24,7 @@ from durable_nb.capture.definitions import Definitions, importable
 from durable_nb.capture.foreign import codes
 from durable_nb.capture.groups import partition
 from durable_nb.capture.lazy_builtins import LazyBuiltins
+from durable_nb.capture.module_values import plain_type
 from durable_nb.capture.process_modules import is_local_module
 from durable_nb.capture.reducers import load
 from durable_nb.model import Json, Unsaved
@@ -32,7 +33,7 @@ __all__ = ["HELD", "Held", "HeldTracker", "Lost", "canonical", "live_shell", "ma
 
 HELD = "durable_nb.held"  # the key beside plainly pickled options under which descriptions stand
 _SHELLS = re.compile(r"_+|_i+|_i?\d+|In|Out|_ih|_oh|_dh|exit|quit|open|get_ipython|__\w+__")
-_PLAIN = (bool, int, float, str, type(None))
+_PLAIN = frozenset({bool, int, float, str, type(None)})
 _MAX_BYTES = 1 << 22  # a manifest holds these bytes
 _EXACT = 2**53  # whole numbers beyond it do not survive every JSON reader
 
@@ -77,7 +78,7 @@ class Held:
 
     def describe(self, obj: Any) -> Json:
         """Return how to find or make the object again; raises `Lost`."""
-        if type(obj) in _PLAIN and not (type(obj) is int and abs(obj) > _EXACT):
+        if plain_type(obj) in _PLAIN and not (type(obj) is int and abs(obj) > _EXACT):
             return ["plain", obj]
         if type(obj) is tuple:
             return ["tuple", *(self.describe(item) for item in obj)]

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from durable_nb.capture.module_values import plain_type
 from durable_nb.capture.process_held import Held, HeldTracker, Lost, mine
 from durable_nb.capture.process_modules import is_local_module
 from durable_nb.model import Json, Unsaved
@@ -25,7 +26,7 @@ from durable_nb.model import Json, Unsaved
 __all__ = ["Accessors", "Patches", "Registrations"]
 
 _ABSENT: Any = type("_Absent", (), {"__slots__": ()})()
-_PLAIN = (bool, int, float, str, type(None))
+_PLAIN = frozenset({bool, int, float, str, type(None)})
 # Other components know what these modules have by themselves; what a cell adds to them, they do not.
 _ELSEWHERE = frozenset({"sys", "os", "warnings", "threading", "logging", "matplotlib"})
 _FUNCTIONS = (types.FunctionType, functools._lru_cache_wrapper)
@@ -167,7 +168,7 @@ class Patches(HeldTracker):
         if isinstance(place.owner, types.ModuleType) and place.owner.__name__ in _ELSEWHERE and not _added(place):
             return False
         if place.known:
-            return now is not place.before and not (type(now) in _PLAIN and now == place.before)
+            return now is not place.before and not (plain_type(now) in _PLAIN and now == place.before)
         if place.attribute in _OF_FUNCTION and isinstance(place.owner, types.FunctionType):
             return True  # the cell that set it imported it, too
         # The module was imported by the same cell: what is its own is as its file says.
@@ -177,7 +178,7 @@ class Patches(HeldTracker):
         now = _now(value.owner, value.attribute)
         if now is _ABSENT:
             raise Lost("a cell deleted it; a new kernel has it again")
-        if value.attribute in _OF_FUNCTION or (type(now) not in _PLAIN and not _added(value)):
+        if value.attribute in _OF_FUNCTION or (plain_type(now) not in _PLAIN and not _added(value)):
             raise Lost("a cell replaced it at run time; a new kernel has the library's own again")
         if isinstance(now, staticmethod | classmethod):
             return [type(now).__name__, self.held.describe(now.__func__)]
@@ -291,7 +292,7 @@ def _at_home(value: Any, owner: Any) -> bool:
     """Tell whether a value is of the package that its owner is of."""
     wrapped = value.__func__ if isinstance(value, staticmethod | classmethod) else value
     wrapped = wrapped.fget if type(wrapped) is property else wrapped
-    if mine(value) or mine(wrapped) or type(value) in _PLAIN:
+    if mine(value) or mine(wrapped) or plain_type(value) in _PLAIN:
         return False
     module = getattr(wrapped, "__module__", None)
     theirs = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__

@@ -54,7 +54,7 @@ class Proofs:
 
     def __init__(self, codec: Callable[[], Codec], resolve: Callable[[str], object]) -> None:
         self._codec, self._resolve = codec, resolve
-        self._types: weakref.WeakSet[type] = weakref.WeakSet()
+        self._types: dict[int, weakref.ref[type]] = {}  # no weak set: that asks classes whether they are equal
         self._marks: set[str] = set()
         self._kept: list[Any] = []  # filled in a child only
 
@@ -63,9 +63,13 @@ class Proofs:
 
         An object that says its hash itself may say none any more (`key.name = []`), and is in a set all the same.
         """
-        if not (dumped.marks <= self._marks and all(cls in self._types for cls in dumped.types)):
+        if not (dumped.marks <= self._marks and all(map(self._is_proved, dumped.types))):
             return True
         return dumped.size_bytes <= COMPARED_BYTES and any(map(_says_its_hash, dumped.types))
+
+    def _is_proved(self, cls: type) -> bool:
+        known = self._types.get(id(cls))
+        return known is not None and known() is cls
 
     def check(self, claims: Sequence[Claim]) -> list[str | None]:
         """Return, for each claim, why it does not load (None: it does, and that is remembered)."""
@@ -75,7 +79,7 @@ class Proofs:
             verdicts.extend(self._in_child(rest) if hasattr(os, "fork") else [_final(self._try(c)) for c in rest])
         for claim, verdict in zip(claims, verdicts, strict=True):
             if verdict is None:
-                self._types.update(claim.dumped.types)
+                self._types.update((id(cls), weakref.ref(cls)) for cls in claim.dumped.types)
                 self._marks |= claim.dumped.marks
         return verdicts
 

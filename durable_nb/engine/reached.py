@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from durable_nb.capture.access import Access
 from durable_nb.capture.running import runs_elsewhere
 from durable_nb.capture.settled import Touched
-from durable_nb.engine import inputs, restoring
+from durable_nb.engine import inputs, processes, restoring
 
 if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest
@@ -67,11 +67,14 @@ def _ran_beside(engine: Engine, request: CellRequest | None) -> None:
 
 
 def nothing_ran(engine: Engine) -> bool:
-    """Tell whether there is nothing to look at: what the last look saw is stored, and no code has run since."""
+    """Tell whether there is nothing to look at: what the last look saw is stored, and no code has run since.
+
+    What a timer or a library has done to the process meanwhile shows in the process alone.
+    """
     found = engine.reached
     if found.touched != Touched() or found.beside or engine.trouble or runs_elsewhere(engine.shell.namespace):
         return False
-    return engine.capture.is_quiet(engine.head)
+    return engine.capture.is_quiet(engine.head) and not processes.differing(engine)
 
 
 @contextmanager

@@ -47,6 +47,7 @@ class Replay:
     # End of an attempt → the cell of this life that it stood for; one attempt does not stand for two cells.
     _stands_for: dict[int, str | None] = field(default_factory=dict)
     _first: str = ""  # the code of the first cell of this life
+    _same_ids: bool = False  # a cell had the id in this life that it had when it finished
     from_top: bool = False  # the first cell of the run was met: what follows is Run All
     # What a cell made that merely has the code of a finished one: nothing that came later has joined it to anything.
     apart: set[str] = field(default_factory=set)
@@ -66,14 +67,15 @@ class Replay:
         self.files.clear()
         self.last_seq, self.last_checkpoint = 0, None
         self._stands_for.clear()
-        self._first, self.from_top = "", False
+        self._first, self._same_ids, self.from_top = "", False, False
 
     def asked(self, code_hash: str, cell_id: str | None, first: Record | None) -> None:
         """Note that a cell is about to be skipped or run; `first` is the cell of the run that had finished first.
 
         Without ids two equal cells look like one that is run twice; but who runs all cells again begins at the first.
+        So it is with ids that are new ones each time a notebook is opened.
         """
-        if cell_id is None and code_hash == self._first:
+        if code_hash == self._first and not self._same_ids:
             self._stands_for.clear()
         self._first = self._first or code_hash
         if first is not None and (code_hash == first.code_hash or (cell_id is not None and cell_id == first.cell_id)):
@@ -104,6 +106,7 @@ class Replay:
     def take(self, record: Record, after: Manifest, cell_id: str | None = None) -> None:
         """Note what the record's attempt left behind, and for which cell it stands."""
         self._stands_for[record.seq] = cell_id
+        self._same_ids = self._same_ids or (cell_id is not None and cell_id == record.cell_id)
         self.apart.difference_update(record.changed)
         if not self.from_top and None not in (cell_id, record.cell_id) and cell_id != record.cell_id:
             self.apart.update(record.changed)

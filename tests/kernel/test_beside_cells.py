@@ -93,3 +93,14 @@ def test_what_other_code_changes_is_saved_with_the_next_cell(lives: Lives, by: s
     assert lives.verb('sql "SELECT max(len(name)) AS n FROM variables"')  # waits for the writer
     lives.kill()
     assert lives.value("[len(xs), y]") == [50_001, 4]
+
+
+def test_what_a_timer_does_to_the_process_is_no_cells_doing(lives: Lives) -> None:
+    """A stream that was seeded between two cells is another input: without the timer the reader runs again."""
+    cells = ["import random, threading", "random.seed(1)", "threading.Timer(0.2, random.seed, [5]).start()"]
+    lives.run(*cells)
+    time.sleep(1)
+    lives.run("v = random.random()")
+    lives.kill()
+    assert lives.run_all([*cells[:2], "pass", "v = random.random()"])[-1] is False
+    assert lives.value("v == random.Random(1).random()")

@@ -122,3 +122,34 @@ def test_what_was_left_out_is_named_with_its_type(lives: Lives) -> None:
     line = lives.kill()
     row = "secret str [3] %durable recompute secret left out on request (--include, --exclude)"
     assert row in " ".join(line.split())
+
+
+TIDY = """
+import os, shutil, tempfile
+class Scratch:
+    def __init__(self): self.path = tempfile.mkdtemp(dir=".")
+    def __del__(self): shutil.rmtree(self.path)
+class Log:
+    def __init__(self, path):
+        self.path, self.file = path, open(path, "w")
+        print("hello", file=self.file, flush=True)
+    def __getstate__(self): return self.path
+    def __setstate__(self, path): self.path, self.file = path, open(path, "w")
+class Broken(Scratch):
+    def __setstate__(self, state):
+        vars(self).update(state)
+        raise ValueError("no")
+scratch, log, broken = [Scratch()], Log("live.log"), Broken()
+"""
+
+
+def test_saving_leaves_files_alone_that_objects_remove_or_empty(lives: Lives) -> None:
+    """A copy that is loaded to see whether it loads takes no file with it; what would empty one is not saved."""
+    lives.run(TIDY)
+    there = "[os.path.isdir(scratch[0].path), open('live.log').read(), os.path.isdir(broken.path)]"
+    assert lives.value(there) == [True, "hello\n", True]
+    unsaved = lives.value("{u.name: u.reason for u in __import__('durable_nb').unsaved()}")
+    assert ("live.log, which is there" in unsaved["log"], "ValueError: no" in unsaved["broken"]) == (True, True)
+    assert sorted(unsaved) == ["broken", "log"]
+    lives.kill()
+    assert lives.value("[os.path.isdir(scratch[0].path), open('live.log').read()]") == [True, "hello\n"]

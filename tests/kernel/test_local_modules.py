@@ -147,6 +147,16 @@ def test_what_cells_set_on_functions_is_reported(lives: Lives, tmp_path: Path) -
     assert lives.value(REPORTED) == changed
 
 
+def test_what_takes_the_address_of_what_it_replaces_is_seen(lives: Lives) -> None:
+    """An object made where the one before it was is another one, whether it is a tuple or an instance."""
+    lives.run("import eng\neng.BEST = (0, 0.0)\neng.MODEL = eng.E()")
+    lives.kill()
+    lives.run("import eng\neng.BEST = (0, 0.0)\neng.MODEL = eng.E()", "x = 1")
+    assert lives.value(REPORTED) == ["eng.BEST", "eng.MODEL"]
+    lives.run("class C: pass", "import eng\nfor n in range(2): eng.E.best = (n, float(n))")
+    assert "eng.E.best" in lives.value(REPORTED)
+
+
 def test_modules_that_nobody_changed_are_not_reported(lives: Lives) -> None:
     """What modules do to each other while they are imported is no change, in one cell or in several."""
     lives.run("import registry", "import plugins", "import eng", "names = sorted(registry.FOUND)")

@@ -223,6 +223,16 @@ def test_rule_3_a_finished_cell_does_not_stand_for_two(lives: Lives, ids: tuple[
     assert lives.value("open('log').read()") == "xx"
 
 
+def test_rule_3_new_ids_when_the_notebook_is_opened_again(lives: Lives) -> None:
+    """All again under ids that are new ones each time, in one life of the kernel: everything is skipped each time."""
+    cells = ["x = 0", "y = 1"]
+    for opened in ("a", "b", "c"):
+        shown = [skipped(lives.run(cell, cell_id=f"{opened}{n}")) for n, cell in enumerate(cells)]
+        assert shown == [opened != "a"] * 2
+        if opened == "a":
+            lives.kill()
+
+
 @pytest.mark.parametrize("from_top", [False, True])
 def test_rule_3_a_cell_that_goes_on_makes_an_object_of_its_own(lives: Lives, from_top: bool) -> None:
     """The next cell, with the code of a finished one, does not get what was joined to that one's object since."""

@@ -77,6 +77,33 @@ class _NoTruth:
         return 1
 
 
+NO_TRUTH = """
+import functools, weakref
+class Column:
+    def __bool__(self): raise TypeError("no truth value")
+class Meta(type):
+    def __eq__(cls, other): return Column()
+    __hash__ = type.__hash__
+class K(metaclass=Meta):
+    def same(self): return K
+k = K()
+held = [k, {k: K}, functools.partial(K), (K, k), {K}, weakref.ref(k)]
+"""
+
+
+def test_classes_whose_comparison_has_no_truth_come_back() -> None:
+    """A class is never asked whether it equals another one, as one that makes columns or conditions of it shows."""
+    files = SimFiles()
+    first = Workbench(files, life="one")
+    for cell in (NO_TRUTH, "x = 5", "k.y = x"):
+        first.run(cell)
+    assert not first.engine.trouble
+    assert [] == [u.name for u in first.engine.head.unsaved]
+    first.workflow.close(release=True)
+    second = Workbench(files, life="two").namespace
+    assert (5, True, True) == (second["k"].y, second["held"][0] is second["k"], second["held"][3][0] is second["K"])
+
+
 def test_keys_without_a_truth_are_compared_by_their_parts() -> None:
     """A key of a dictionary is not asked whether it equals another one."""
     assert difference({_NoTruth(): [1]}, {_NoTruth(): [1]}) is None

@@ -479,26 +479,45 @@ def test_capture_with_nothing_changed_is_cheap() -> None:
 def test_many_unchanged_functions_of_local_modules_cost_little() -> None:
     """A package of one's own is looked at after every cell: not function by function."""
     source = "".join(f"def f{n}(a, b={[2] if n == 8 else 1}, *, c=None):\n    return a\n" for n in range(500))
-    module = _local("dnb_many", source)
     state = ProcessState()
-    state.capture()
-    calls = 0
 
-    def count(frame: Any, event: str, argument: Any) -> None:
-        nonlocal calls
-        calls += event == "call" and "module" in frame.f_code.co_filename
+    def counted() -> int:
+        calls = 0
 
-    sys.setprofile(count)
-    try:
+        def count(frame: Any, event: str, argument: Any) -> None:
+            nonlocal calls
+            calls += event == "call" and "module" in frame.f_code.co_filename
+
         state.capture()
-    finally:
-        sys.setprofile(None)
-    assert calls < 200
+        sys.setprofile(count)
+        try:
+            state.capture()
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    without = counted()
+    module = _local("dnb_many", source)
+    assert counted() - without < 100
     module.f7.__kwdefaults__["c"] = 1
     module.f8.__defaults__[0].append(3)
     module.f9.seen = True
     module.f10.__code__ = module.f11.__code__.replace(co_name="f10")
     assert _of(state, "dnb_many") == ["dnb_many.f10", "dnb_many.f7", "dnb_many.f8", "dnb_many.f9"]
+
+
+@pytest.mark.parametrize("value", ["(n, float(n))", "Model(n)", "lambda: 1"])
+def test_what_is_made_at_the_address_of_what_it_replaces_is_a_change(value: str) -> None:
+    """What a module had is gone, and something else is where it was."""
+    source = (
+        f"class Model:\n    def __init__(self, n): pass\ndef make(n):\n    global held\n    held = {value}\nmake(0)\n"
+    )
+    module = _local(f"dnb_at_{len(value)}", source)
+    state = ProcessState()
+    state.capture()
+    for n in range(1, 4):
+        module.make(n)
+        assert _of(state, module.__name__) == [f"{module.__name__}.held"]
 
 
 def test_component_is_a_frozen_value() -> None:
