@@ -12,6 +12,7 @@ from durable_nb.capture.access import code_hash
 from durable_nb.engine.effects import CellRequest, Decision
 from durable_nb.engine.inputs import Present
 from durable_nb.engine.processes import digests
+from durable_nb.engine.replay import Place
 from durable_nb.engine.saving import know_everything
 from durable_nb.errors import DurableError, UsageError
 from durable_nb.history import Record
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decide"]
 
+_OF_MODULES = frozenset({"modules", "patches"})  # what cells set in modules and classes, where it can be set again
 MAX_CANDIDATES = 50  # a cell run a thousand times is compared with its newest attempts only
 
 
@@ -72,7 +74,36 @@ def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> De
         if not why:
             return Decision(skip=True, record=record, reasons=(f"finished in {record.checkpoint_id}, nothing changed",))
         reasons = reasons or why
+    if not explain:
+        _take_back(engine, found[0])
     return Decision(skip=False, record=found[0], reasons=tuple(reasons))
+
+
+def _take_back(engine: Engine, record: Record) -> None:
+    """Let a cell that runs again find values of modules as it found them: what it counts would be counted twice.
+
+    Unless a cell of this life has changed them since: then they are what they are to be.
+    """
+    run, head = engine.state.run, engine.head
+    if not record.inputs.outside_effects or run is None or head is None:
+        return
+    last = next(r for r in reversed(run.records) if r.seq < engine.life_seq or r is record)
+    restored = engine.workflow.manifest(last.checkpoint_id)
+    since = {c for r in run.records if r.seq >= engine.life_seq for c in r.process_changed}
+    since = since.union(*(one.process_changed for one in engine.in_flight))
+    for component in _OF_MODULES & set(record.process_changed) - since:
+        if _digest(head, component) != _digest(restored, component):
+            continue
+        parent = engine.workflow.manifest(record.checkpoint_id).parent
+        before = engine.workflow.manifest(parent) if parent is not None else None
+        engine.replay.process[component] = Place(
+            version=_digest(before, component), checkpoint_id=parent or record.checkpoint_id, seq=record.seq - 1
+        )
+
+
+def _digest(manifest: Manifest | None, component: str) -> str | None:
+    entry = manifest.process.get(component) if manifest is not None else None
+    return entry["digest"] if entry else None
 
 
 def _unloadable(engine: Engine, record: Record) -> list[str]:

@@ -91,6 +91,18 @@ def test_run_all_changes_modules_again(lives: Lives) -> None:
         assert lives.value("[n, eng.STATE, eng.E.inst, eng.E.made]") == [2, [1, 2], [1, 2], 2]
 
 
+def test_run_all_counts_once(lives: Lives) -> None:
+    """A cell that counts in a module and runs again finds the number as it was before it, in its own life and later."""
+    cells = ["import eng, colorsys", "eng.LEVEL += 1", "a = eng.LEVEL", "eng.LEVEL += 1", "colorsys.ONE_THIRD += 1"]
+    lives.run(*cells)
+    for _ in range(2):
+        lives.kill()
+        lives.run_all(cells)
+        assert lives.value("[a, eng.LEVEL, round(colorsys.ONE_THIRD, 1)]") == [2, 3, 1.3]
+    lives.run(cells[1])
+    assert lives.value("eng.LEVEL") == 4
+
+
 def test_an_alias_stays_the_object_of_the_module(lives: Lives) -> None:
     """A variable that is a module's unchanged container is that container after a loss, in other objects as well."""
     lives.run("import eng\nalias = eng.STATE\nholder = {'s': eng.STATE}\ncounts = eng.COUNTS")
