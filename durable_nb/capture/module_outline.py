@@ -60,8 +60,11 @@ class Outline:
                 if bare.__module__ == module and bare.__qualname__ == f"{path}{name}":
                     self._spaces.append(vars(bare))
                     self._collect(vars(bare), module, f"{path}{name}.")
-            elif not name.startswith("__") and module_values.can_change(bare):
-                self._deep.append(bare)
+            elif not name.startswith("__"):
+                if module_values.can_change(bare):
+                    self._deep.append(bare)
+                elif not path and (state := module_values.state_of(bare, module)) is not None:
+                    self._deep.append(state)
 
     def is_still(self) -> bool:
         """Tell whether all is as it was."""

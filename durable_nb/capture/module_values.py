@@ -23,6 +23,7 @@ __all__ = [
     "is_fixed",
     "plain_type",
     "settable",
+    "state_of",
     "values",
     "written",
 ]
@@ -32,6 +33,7 @@ _MAX_NODES = 2000  # of a container that is compared by value; of a larger one, 
 _SCALARS = frozenset({type(None), bool, int, float, str})
 _LEAVES = _SCALARS | {bytes, complex}
 _MAPPINGS = frozenset({dict, defaultdict, OrderedDict, Counter})
+_HOLDERS = frozenset({"argparse", "types"})  # whose classes have attributes for their users alone
 _FIXED = frozenset({tuple, frozenset})
 _SEQUENCES = (list, deque)
 _METHODS = frozenset({FunctionType, property, classmethod, staticmethod})
@@ -49,7 +51,12 @@ def values(module: ModuleType) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in list(vars(module).items()):
         if not _is_special(name):
-            found[name] = _function(value) if _is_own(value, module.__name__) else frozen(value)
+            if _is_own(value, module.__name__):
+                found[name] = _function(value)
+            elif (state := state_of(value, module.__name__)) is not None:
+                found[name] = (*_identity(value), _counted(state))
+            else:
+                found[name] = frozen(value)
             if isinstance(value, type) and value.__module__ == module.__name__ and value.__qualname__ == name:
                 found.update(_of_class(value, name))
     return found
@@ -87,6 +94,24 @@ def find(module: ModuleType | None, attribute: str) -> Any:
 def frozen(value: Any) -> Any:
     """Return what a later value is compared with: scalars as they are, plain containers by content, else identity."""
     return value if plain_type(value) in _SCALARS else _counted(value)
+
+
+def state_of(value: object, module: str) -> dict[str, Any] | None:
+    """Return the attributes of an instance whose class is of the module's own package, or nothing but a holder.
+
+    Objects of libraries keep books of their own in their attributes.
+    """
+    cls = type(value)
+    if issubclass(cls, type | ModuleType | FunctionType):
+        return None
+    home = cls.__module__
+    if not isinstance(home, str) or (home not in _HOLDERS and home.partition(".")[0] != module.partition(".")[0]):
+        return None
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return None
+    return held if type(held) is dict else None
 
 
 def _is_own(value: Any, module: str) -> bool:

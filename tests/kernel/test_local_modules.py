@@ -103,6 +103,33 @@ def test_run_all_counts_once(lives: Lives) -> None:
     assert lives.value("eng.LEVEL") == 4
 
 
+CONFIG = """
+import argparse
+class Config:
+    def __init__(self):
+        self.rate, self.steps = 1, [1]
+cfg, args, table, log = Config(), argparse.Namespace(size=1), {"a": 1}, __import__("logging").getLogger("x")
+def tune():
+    cfg.rate += 1
+"""
+
+
+def test_what_was_imported_by_name_and_changed_in_place_comes_back(lives: Lives, tmp_path: Path) -> None:
+    """The variable is as it was, and that its module makes another one is said; what nobody changed is the module's."""
+    (tmp_path / "conf.py").write_text(CONFIG)
+    lives.run("import conf\nfrom conf import args, cfg, log, table, tune\nlog.info('quiet')")
+    assert lives.value(REPORTED) == []
+    lives.kill()
+    assert lives.value("[cfg is conf.cfg, args is conf.args, table is conf.table]") == [True] * 3
+    lives.run("cfg.rate = 5\ncfg.steps.append(2)\nargs.size = 7\ntable['b'] = 2", "tune()\nrate = cfg.rate")
+    changed = ["conf.args", "conf.cfg", "conf.table"]
+    assert lives.value(REPORTED) == changed
+    lives.kill()
+    assert lives.value("[cfg.rate, cfg.steps, args.size, table, rate]") == [6, [1, 2], 7, {"a": 1, "b": 2}, 6]
+    assert lives.value("[type(cfg) is conf.Config, cfg is conf.cfg]") == [True, False]
+    assert lives.value(REPORTED) == changed
+
+
 def test_an_alias_stays_the_object_of_the_module(lives: Lives) -> None:
     """A variable that is a module's unchanged container is that container after a loss, in other objects as well."""
     lives.run("import eng\nalias = eng.STATE\nholder = {'s': eng.STATE}\ncounts = eng.COUNTS")
