@@ -61,6 +61,7 @@ _STREAM_READERS = ("getstate", "get_state", "get_rng_state", "bit_generator")
 UNPROVABLE = "?"
 ALL_OUT = "Out[*]"
 _SIDES = re.compile(r" on one side and (.+) on the other")
+EFFECTS = "*"  # beside the modules that a cell uses: the cells before it that did something to modules
 REMOVED = "removed"  # the kind of a mark of a file that the cell took away
 
 
@@ -188,6 +189,8 @@ def after(
     process |= environ_digests(engine, found.access.environ | late.environ, found.environ)
     names = sorted({*found.access.modules, *late.modules})
     modules = {name: digest for name in names if (digest := module_digest(name)) is not None}
+    if modules:
+        modules[EFFECTS] = engine.replay.effects
     asked, unclear = _asked_for(found.access.present | late.present, request, files)
     depended = Inputs(
         names={**{n: found.variables[n].version for n in sorted(kept)}, **found.names},
@@ -407,6 +410,10 @@ class Present:
         return f"a file named by --depends changed ({', '.join(different[:3])})"
 
     def module_differs(self, module: str, digest: str) -> str | None:
+        if module == EFFECTS:
+            # Who goes on in the middle has met no such cell yet, which says nothing.
+            same = self.engine.replay.effects in ("", digest)
+            return None if same else "cells above that change modules are others, or edited"
         return None if module_digest(module) == digest else f"module {module} was edited"
 
     def key(self) -> str:

@@ -9,7 +9,8 @@ loads what the places say. Used by the engine alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -48,6 +49,7 @@ class Replay:
     _stands_for: dict[int, str | None] = field(default_factory=dict)
     _first: str = ""  # the code of the first cell of this life
     _same_ids: bool = False  # a cell had the id in this life that it had when it finished
+    effects: str = ""  # digest of the cells of this life, in order, that did what no checkpoint holds
     from_top: bool = False  # the first cell of the run was met: what follows is Run All
     # What a cell made that merely has the code of a finished one: nothing that came later has joined it to anything.
     apart: set[str] = field(default_factory=set)
@@ -67,7 +69,7 @@ class Replay:
         self.files.clear()
         self.last_seq, self.last_checkpoint = 0, None
         self._stands_for.clear()
-        self._first, self._same_ids, self.from_top = "", False, False
+        self._first, self._same_ids, self.from_top, self.effects = "", False, False, ""
 
     def asked(self, code_hash: str, cell_id: str | None, first: Record | None) -> None:
         """Note that a cell is about to be skipped or run; `first` is the cell of the run that had finished first.
@@ -80,6 +82,14 @@ class Replay:
         self._first = self._first or code_hash
         if first is not None and (code_hash == first.code_hash or (cell_id is not None and cell_id == first.cell_id)):
             self.from_top = True
+
+    def ran(self, code_hash: str, outside_effects: Collection[str]) -> None:
+        """Note that a cell has run, and what it does beside its variables.
+
+        Such cells run in each life, and so who reads what they did finds the same ones before it, or others.
+        """
+        if outside_effects:
+            self.effects = hashlib.sha256(f"{self.effects} {code_hash}".encode()).hexdigest()
 
     def stands_for_another(self, seq: int, cell_id: str | None) -> bool:
         """Tell whether the attempt that ended there stood for another cell in this life."""

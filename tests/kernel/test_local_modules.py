@@ -103,6 +103,19 @@ def test_run_all_counts_once(lives: Lives) -> None:
     assert lives.value("eng.LEVEL") == 4
 
 
+def test_who_reads_a_module_runs_again_when_the_cell_that_changes_it_was_edited(lives: Lives) -> None:
+    """What a cell does to a module is no input that could be compared; that the cell is another one is known."""
+    cells = ["import eng", "eng.push(1)", "n = len(eng.STATE)", "x = 1"]
+    lives.run(*cells)
+    lives.kill()
+    edited = [cells[0], "eng.push(1); eng.push(2)", *cells[2:]]
+    assert lives.run_all(edited) == [True, False, False, True]
+    assert lives.value("n") == 2
+    lives.kill()
+    assert lives.run_all(edited) == [True, False, True, True]
+    assert lives.value("[n, eng.STATE]") == [2, [1, 2]]
+
+
 CONFIG = """
 import argparse
 class Config:
