@@ -23,7 +23,7 @@ OUT: Final = re.compile(r"Out\[(\d+)\]")
 # What IPython and Python keep in every namespace, whatever it is bound to.
 _SHELLS: Final = frozenset(
     {"_oh", "_dh", "_ih", "_i", "_ii", "_iii", "__name__", "__package__", "__loader__", "__spec__"}
-    | {"__builtin__", "__builtins__", "__warningregistry__", "In", "Out"}
+    | {"__builtin__", "__builtins__", "__warningregistry__"}
 )
 _CALLED: Final = frozenset({"exit", "quit", "get_ipython"})
 _HISTORY: Final = re.compile(r"_i?\d+")

@@ -153,3 +153,11 @@ def test_saving_leaves_files_alone_that_objects_remove_or_empty(lives: Lives) ->
     assert sorted(unsaved) == ["broken", "log"]
     lives.kill()
     assert lives.value("[os.path.isdir(scratch[0].path), open('live.log').read()]") == [True, "hello\n"]
+
+
+def test_variables_with_the_names_of_the_shells_lists_come_back(lives: Lives) -> None:
+    """`In` and `Out` are variables as soon as they are bound to something else."""
+    lives.run("1 + 1", "before = len(In)", "In = [[1, 0], [0, 1]]\nOut = {'a': 1}")
+    lives.kill()
+    assert lives.value("[In, Out, before > 2]") == [[[1, 0], [0, 1]], {"a": 1}, True]
+    assert lives.value("[u.name for u in __import__('durable_nb').unsaved()]") == []

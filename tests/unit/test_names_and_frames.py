@@ -32,11 +32,13 @@ def test_the_shells_names_are_not_the_users() -> None:
         "_": 7,
     }
     found = UserNames(space)
-    hidden: ChainMap[str, Any] = ChainMap({"pi": space["pi"]}, {"_hidden": 1})
+    hidden: ChainMap[str, Any] = ChainMap({"pi": space["pi"]}, {"_hidden": 1, "In": space["In"]})
     assert ["x", "_own"] == names(found, hidden, {"Out[1]": space["_"]})
     space["pi"] = "mine"
     assert ["x", "_own", "pi"] == names(found, hidden, {"Out[1]": space["_"]})
     assert ["x", "_own", "pi", "_"] == names(found, hidden)
+    space["In"] = [[1, 0], [0, 1]]
+    assert ["In", "x", "_own", "pi", "_"] == names(found, hidden)
 
 
 def test_names_come_and_go_in_the_order_of_the_namespace() -> None:
