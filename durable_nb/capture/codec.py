@@ -169,7 +169,7 @@ class Codec:
         cls = type(obj)
         if (reason := no_hash(cls)) is not None:
             return reason
-        reducer = self.plugin.exact.get(cls) or next((r for b, r in self.plugin.subclasses if issubclass(cls, b)), None)
+        reducer = self.plugin.exact.get(cls) or self.plugin.of_subclass(cls)
         denied = denial(cls)
         if denied is not None:
             return denied

@@ -273,9 +273,8 @@ def _classify(cls: type, plugin: Plugin) -> Action:
         return _definition
     if issubclass(cls, types.ModuleType):
         return _module
-    for base, reducer in plugin.subclasses:
-        if issubclass(cls, base):
-            return _reducing(reducer)
+    if (reducer := plugin.of_subclass(cls)) is not None:
+        return _reducing(reducer)
     if issubclass(cls, enum.Enum) and not importable(cls):
         return _enum_member
     if plain_bases.of_notebook(cls):

@@ -169,13 +169,19 @@ def _leave_alone() -> None:
     guard = FileGuard(_path, says="loading it would write, remove or rename {path}, which is there")
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in FileGuard.EVENTS:
+        if event in FileGuard.EVENTS and not (event == "open" and _only_opens(*arguments[1:3])):
             guard.event(event, arguments)
         elif event in _STARTS:
             raise FileRefused(f"loading it would start a program ({event})")
 
     sys.dont_write_bytecode = True
     sys.addaudithook(hook)
+
+
+def _only_opens(mode: Any, flags: Any) -> bool:
+    """Tell whether opening leaves what is in a file as it is, as for a memory map that can be written to."""
+    emptied = isinstance(flags, int) and bool(flags & (os.O_TRUNC | os.O_APPEND))
+    return not emptied and not (isinstance(mode, str) and any(letter in mode for letter in "wax"))
 
 
 def _path(path: Any) -> str | None:

@@ -46,10 +46,11 @@ def decide(engine: Engine, request: CellRequest, *, explain: bool = False) -> De
     found = candidates(run, hashed, cell_id=request.cell_id, before_seq=before_seq, after_seq=engine.replay.last_seq)
     if not explain:
         engine.replay.asked(hashed, request.cell_id, run.records[0] if run and run.records else None)
+    who = request.name or request.cell_id
     if not found:
         return Decision(skip=False, reasons=(_no_candidate(engine, request, hashed),))
     if before_seq is not None:
-        found = [r for r in found if not engine.replay.stands_for_another(r.seq, request.cell_id)]
+        found = [r for r in found if not engine.replay.stands_for_another(r.seq, who)]
         if not found:
             return Decision(
                 skip=False, reasons=("what finished with this code is another cell, which was met already",)

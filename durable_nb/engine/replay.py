@@ -91,9 +91,9 @@ class Replay:
         if outside_effects:
             self.effects = hashlib.sha256(f"{self.effects} {code_hash}".encode()).hexdigest()
 
-    def stands_for_another(self, seq: int, cell_id: str | None) -> bool:
-        """Tell whether the attempt that ended there stood for another cell in this life."""
-        return seq in self._stands_for and (cell_id is None or self._stands_for[seq] != cell_id)
+    def stands_for_another(self, seq: int, who: str | None) -> bool:
+        """Tell whether the attempt that ended there stood for another cell in this life; `who` is its name or id."""
+        return seq in self._stands_for and (who is None or self._stands_for[seq] != who)
 
     def meet(self, names: Iterable[str], checkpoint_id: CheckpointId) -> None:
         """Note that a cell of this life has made these names."""
@@ -113,9 +113,9 @@ class Replay:
         met = [*own, *(entry for entry in above if entry and entry[2])]
         return max(met)[1] if met else None
 
-    def take(self, record: Record, after: Manifest, cell_id: str | None = None) -> None:
+    def take(self, record: Record, after: Manifest, cell_id: str | None = None, name: str = "") -> None:
         """Note what the record's attempt left behind, and for which cell it stands."""
-        self._stands_for[record.seq] = cell_id
+        self._stands_for[record.seq] = name or cell_id
         self._same_ids = self._same_ids or (cell_id is not None and cell_id == record.cell_id)
         self.apart.difference_update(record.changed)
         if not self.from_top and None not in (cell_id, record.cell_id) and cell_id != record.cell_id:

@@ -46,7 +46,7 @@ def reuse(engine: Engine, request: CellRequest, decision: Decision) -> None:
         activity_id=record.activity_id,
     )
     engine.guarded("record that a cell was skipped", lambda: engine.append(reused))
-    engine.replay.take(record, after, request.cell_id)
+    engine.replay.take(record, after, request.cell_id, request.name)
     _drop_places_reached(engine, after)
     missing.note_skipped(engine, record, after)
     engine.process.note_cell(request.tree)

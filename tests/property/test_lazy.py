@@ -95,7 +95,7 @@ def told(files: SimFiles, name: str, touches: Sequence[tuple[str, bool]], chosen
             thread = threading.Thread(target=exec, args=(code, bench.namespace))
             thread.start()
             thread.join(30)
-            bench.engine.reached = None  # no cell has begun it, so nothing tells what it leads to
+            bench.engine.reached.touched = None  # no cell has begun it, so nothing tells what it leads to
         else:
             bench.run(source, filename=f"<touch {number}>")
     pending.load_all(bench.engine)

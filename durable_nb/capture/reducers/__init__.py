@@ -77,6 +77,18 @@ class Plugin:
     referents: Mapping[type, Callable[[Any], Iterable[Any] | None]] = field(default_factory=dict)
     memory: Mapping[type, Callable[[Any], tuple[int, int] | int | None]] = field(default_factory=dict)
 
+    def of_subclass(self, cls: type) -> Reducer | None:
+        """Return the first of `subclasses` that is for a type."""
+        return next((reducer for base, reducer in self.subclasses if _is_a(cls, base)), None)
+
+
+def _is_a(cls: type, base: type) -> bool:
+    if any(one is base for one in cls.__mro__):
+        return True
+    # An abstract class asks the other one whether it equals what it knows, and that may be anything.
+    plain = type(cls).__eq__ is type.__eq__ and type(cls).__hash__ is type.__hash__
+    return plain and issubclass(cls, base)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sharing:
