@@ -17,7 +17,14 @@ _SAYS: Final = (
     "durable_nb: {path} is there, and a cell that runs again by itself may not write, remove or rename it. "
     "`%durable recompute NAME --force` lets it."
 )
-_NAMES: Final = {"os.remove": (0,), "os.truncate": (0,), "shutil.rmtree": (0,), "os.rmdir": (0,), "os.rename": (0, 1)}
+# Where the paths are among the arguments of an event, and where the descriptors of the folders that they are in.
+_NAMES: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
+    "os.remove": ((0, 1),),
+    "os.truncate": ((0, None),),
+    "shutil.rmtree": ((0, 1),),
+    "os.rmdir": ((0, 1),),
+    "os.rename": ((0, 2), (1, 3)),
+}
 
 
 class FileRefused(PermissionError):
@@ -36,10 +43,20 @@ def is_exclusive(mode: Any, flags: Any) -> bool:
     return (isinstance(mode, str) and "x" in mode) or (isinstance(flags, int) and bool(flags & os.O_EXCL))
 
 
+def _in_folder(path: Any, folder: Any) -> Any:
+    """Return a path that counts from an open folder as one that counts from the working folder."""
+    if not isinstance(folder, int) or folder < 0 or not isinstance(path, str | bytes | os.PathLike):
+        return path
+    try:
+        return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), os.fsdecode(path))
+    except OSError:  # not Linux: who empties a folder has named the folder itself before
+        return None
+
+
 class FileGuard:
     """Refuses, in the thread that made it, to change files that it did not see being made."""
 
-    EVENTS: Final = frozenset({"open", *_NAMES})
+    EVENTS: Final = frozenset({"open", "os.mkdir", *_NAMES})
 
     def __init__(self, path_of: Callable[[Any], str | None], *, says: str = _SAYS) -> None:
         """`path_of` returns the absolute path of a file of the user's, None for all others; `says` who may not."""
@@ -54,22 +71,27 @@ class FileGuard:
         if event == "open":
             path, mode, flags = arguments[:3]
             if writes(mode, flags):
-                self._check(path, makes=True, exclusive=is_exclusive(mode, flags))
-            return
-        for at in _NAMES[event]:
-            self._check(arguments[at], makes=False, exclusive=False)
+                found = self._path_of(path)
+                # A folder is opened for writing by `tempfile`, which makes a file of its own in it.
+                if found is not None and not os.path.isdir(found):
+                    self._check(found, makes=True, exclusive=is_exclusive(mode, flags))
+        elif event == "os.mkdir":
+            if (found := self._path_of(_in_folder(arguments[0], arguments[2]))) is not None:
+                self._check(found, makes=True, exclusive=True)
+        else:
+            for at, folder in _NAMES[event]:
+                path = _in_folder(arguments[at], -1 if folder is None else arguments[folder])
+                if (found := self._path_of(path)) is not None:
+                    self._check(found, makes=False, exclusive=False)
 
-    def _check(self, path: Any, *, makes: bool, exclusive: bool) -> None:
-        found = self._path_of(path)
-        # A folder is opened for writing by `tempfile`, which makes a file of its own in it.
-        if found is None or found in self._made or os.path.isdir(found):
+    def _check(self, path: str, *, makes: bool, exclusive: bool) -> None:
+        if any(path == made or path.startswith(made + os.sep) for made in self._made):
             return
-        if not os.path.lexists(found):
+        if not os.path.lexists(path):
             if makes:
-                self._made.add(found)
-            return
-        if not exclusive:
-            raise FileRefused(self._says.format(path=found))
+                self._made.add(path)
+        elif not exclusive:
+            raise FileRefused(self._says.format(path=path))
 
     def failed(self, error: Exception) -> None:
         """An event that cannot be understood is let through: the cell's own record was looked at before it ran."""

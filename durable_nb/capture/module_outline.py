@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, repeat
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -69,7 +69,9 @@ class Outline:
     def is_still(self) -> bool:
         """Tell whether all is as it was."""
         try:
-            return None not in map(operator.call, self._watched) and self._seen == self._now()
+            # By identity: what a module holds may not be comparable, as arrays are not.
+            gone = any(map(operator.is_, map(operator.call, self._watched), repeat(None)))
+            return not gone and self._seen == self._now()
         except RuntimeError:  # a thread binds something right now
             return False
 

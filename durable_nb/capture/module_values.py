@@ -126,9 +126,9 @@ def _function(function: FunctionType) -> Any:
 
 
 def is_fixed(value: object) -> bool:
-    """Tell whether a value is plain and for ever what it is, or a tuple."""
+    """Tell whether a value is plain and for ever what it is: to hold it keeps nothing of anybody's alive."""
     kind = plain_type(value)
-    return kind in _LEAVES or kind in _FIXED
+    return kind in _LEAVES or (kind in _FIXED and not can_change(value))
 
 
 def can_change(value: Any) -> bool:

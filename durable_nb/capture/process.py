@@ -214,8 +214,8 @@ class ProcessState:
         """
         found = {**self._modules.references(namespace), **self._imports.references(namespace)}
         # What was changed in place is not what an import makes any more: it comes back as a value of the notebook's.
-        changed = self._modules.mark() if found else {}
-        return {name: at for name, at in found.items() if at[1] not in changed.get(at[0], ())}
+        changed = {module: self._modules.changed(module) for module, _ in found.values()}
+        return {name: at for name, at in found.items() if at[1] not in changed[at[0]]}
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all components that there can be, in the order of restoring."""

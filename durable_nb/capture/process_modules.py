@@ -238,6 +238,10 @@ class LocalModules:
         self._changed = {name: diff for name in self._locals() if (diff := self._diff(name))}
         return self._changed
 
+    def changed(self, module: str) -> Mapping[str, tuple[Any, Any]]:
+        """Return {attribute: (value after import, value now)} of a module; nothing of one that is not local."""
+        return self._diff(module) if module in self._baselines or is_local_module(module) else {}
+
     def _locals(self) -> list[str]:
         if len(sys.modules) != self._count:
             self._count = len(sys.modules)

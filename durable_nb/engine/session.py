@@ -411,7 +411,7 @@ class Engine:
     ) -> CheckpointId | None:
         """Commit what changed while no durable cell ran; None if nothing did."""
         if self.replay or (request is not None and reached.nothing_ran(self)):
-            return None  # nothing has run since the load or the last look; nor are live names where places are
+            return None  # nothing has run since the load, when live names are not where places are, or the last look
         delta, process_changed = self.delta(reason)
         if not (delta.names or delta.process or unsaved_differs(self.head, delta.unsaved)) and reason == "outside":
             return None

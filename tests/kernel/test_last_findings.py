@@ -135,11 +135,18 @@ class Log:
         print("hello", file=self.file, flush=True)
     def __getstate__(self): return self.path
     def __setstate__(self, path): self.path, self.file = path, open(path, "w")
+class Sweeper:
+    def __init__(self):
+        self.path = tempfile.mkdtemp(dir=".")
+        open(self.path + "/kept", "w").close()
+    def __setstate__(self, state):
+        vars(self).update(state)
+        shutil.rmtree(self.path)
 class Broken(Scratch):
     def __setstate__(self, state):
         vars(self).update(state)
         raise ValueError("no")
-scratch, log, broken = [Scratch()], Log("live.log"), Broken()
+scratch, log, broken, sweeper = [Scratch()], Log("live.log"), Broken(), Sweeper()
 """
 
 
@@ -148,9 +155,10 @@ def test_saving_leaves_files_alone_that_objects_remove_or_empty(lives: Lives) ->
     lives.run(TIDY)
     there = "[os.path.isdir(scratch[0].path), open('live.log').read(), os.path.isdir(broken.path)]"
     assert lives.value(there) == [True, "hello\n", True]
+    assert lives.value("os.path.isfile(sweeper.path + '/kept')")
     unsaved = lives.value("{u.name: u.reason for u in __import__('durable_nb').unsaved()}")
     assert ("live.log, which is there" in unsaved["log"], "ValueError: no" in unsaved["broken"]) == (True, True)
-    assert sorted(unsaved) == ["broken", "log"]
+    assert sorted(unsaved) == ["broken", "log", "sweeper"]
     lives.kill()
     assert lives.value("[os.path.isdir(scratch[0].path), open('live.log').read()]") == [True, "hello\n"]
 

@@ -116,6 +116,19 @@ def test_who_reads_a_module_runs_again_when_the_cell_that_changes_it_was_edited(
     assert lives.value("[n, eng.STATE]") == [2, [1, 2]]
 
 
+def test_values_that_cannot_be_compared_cost_no_module(lives: Lives, tmp_path: Path) -> None:
+    """A module with arrays, and with what raises when it is compared, is looked at like any other."""
+    (tmp_path / "held.py").write_text(
+        "import numpy as np\nclass Odd:\n    def __eq__(self, other): raise RuntimeError('asked')\n"
+        "arr, odd, N, rows = np.arange(3), Odd(), 1, []\n"
+    )
+    lives.run("import held", "x = 1", "held.rows.append(1)\nheld.N = 2", "y = 2")
+    assert lives.value(REPORTED) == ["held.rows"]
+    lives.kill()
+    assert lives.value("[held.N, held.rows, x, y]") == [2, [], 1, 2]
+    assert lives.value(REPORTED) == ["held.rows"]
+
+
 CONFIG = """
 import argparse
 class Config:
