@@ -10,12 +10,12 @@ import hashlib
 import sys
 import types
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from durable_nb.capture.compare_parts import ATOMS, Incomparable, Parts, atom_key, is_pandas, parts
 
-__all__ = ["difference"]
+__all__ = ["difference", "ends_with_effect"]
 
 _SHOWN: Final = 60
 _BLOCK_BYTES: Final = 1 << 20
@@ -339,6 +339,30 @@ def _same_bytes(a: Any, b: Any) -> bool:
     # In blocks, so that comparing large arrays needs no memory of their size.
     blocks = range(0, one.size, _BLOCK_BYTES)
     return all(numpy.array_equal(one[i : i + _BLOCK_BYTES], two[i : i + _BLOCK_BYTES]) for i in blocks)
+
+
+def ends_with_effect(kinds: Iterable[Iterable[str]]) -> str | None:
+    """Return the name of a type among these whose objects run code of their own when they go, as `__del__` in Python.
+
+    A copy that is loaded to be compared goes right afterwards, and could take a file with it that the live one uses.
+    """
+    for kind in sorted({kind for group in kinds for kind in group}):
+        cls = _named(kind)
+        if cls is not None and any(isinstance(vars(base).get("__del__"), types.FunctionType) for base in cls.__mro__):
+            return kind
+    return None
+
+
+def _named(kind: str) -> type | None:
+    """Return the type of a full name, None where there is none of that name."""
+    parts = kind.split(".")
+    for count in range(len(parts) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(parts[:count]))
+        for part in parts[count:]:
+            found = vars(found).get(part) if isinstance(found, type | types.ModuleType) else None
+        if isinstance(found, type):
+            return found
+    return None
 
 
 def difference(a: Any, b: Any, *, limit: int = 5_000_000) -> str | None:

@@ -384,6 +384,9 @@ class NamespaceCapture:
                 return (live[name],)
             return self._at_version(name, manifest.names[name].version)
 
+        groups = (manifest.groups[manifest.names[name].group_id] for name in look)
+        if (kind := compare.ends_with_effect(group.types for group in groups)) is not None:
+            return f"a {kind} cannot be compared, because a copy does something when it goes"
         staged = Staging(self._codec, manifest, read_group, reusable, lend=False).stage(look)
         if staged.unsaved:
             return f"{staged.unsaved[0].name} cannot be compared: {staged.unsaved[0].reason}"

@@ -169,3 +169,25 @@ def test_variables_with_the_names_of_the_shells_lists_come_back(lives: Lives) ->
     lives.kill()
     assert lives.value("[In, Out, before > 2]") == [[[1, 0], [0, 1]], {"a": 1}, True]
     assert lives.value("[u.name for u in __import__('durable_nb').unsaved()]") == []
+
+
+ENDS = """
+import os, shutil
+class Folder:
+    def __init__(self):
+        self.path = "work"
+        os.makedirs(self.path, exist_ok=True)
+    def __del__(self): shutil.rmtree(self.path)
+"""
+
+
+def test_comparing_with_what_was_stored_leaves_files_alone(tmp_path: Path) -> None:
+    """No copy is loaded of what does something when it goes; what cannot be compared counts as another one."""
+    with Lives(tmp_path, durable=False, environ={"DURABLE_NB_RESTORE": "off"}) as lives:
+        make = "folder = Folder()\nheld = [folder]"
+        cells = ["%%durable\n" + ENDS.strip(), "%%durable\n" + make, "%%durable\nn = len(os.listdir(held[0].path))"]
+        lives.run(*cells)
+        lives.kill()
+        lives.run(cells[0], make)
+        lives.run(cells[2])
+        assert lives.value("[os.path.isdir('work'), n]") == [True, 0]
