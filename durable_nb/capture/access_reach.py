@@ -173,7 +173,7 @@ class Reach:
         if kind not in self._plain:
             self._plain[kind] = _is_plain(kind)
         if self._plain[kind] and id(value) not in self._environment:
-            if any(kind is one for one in _CONTAINERS):
+            if type(kind) is type and kind in _CONTAINERS:
                 self._container(value, depth)
             else:
                 self._instance(value, depth)
@@ -223,9 +223,7 @@ class Reach:
             return
         kind = type(value)
         # The built-in's own iteration: a subclass may have overridden it.
-        base: Any = next((b for b in _CONTAINERS if kind is b), None) or next(
-            b for b in _CONTAINERS if issubclass(kind, b)
-        )
+        base: Any = next(b for b in _CONTAINERS if issubclass(kind, b))
         values: Any = value  # a plain list or tuple needs no copy: taking it in runs no code of the notebook
         if kind is not list and kind is not tuple:
             values = tuple(dict.values(value)) if base is dict else tuple(base.__iter__(value))
@@ -410,7 +408,7 @@ class Reach:
 
 def _is_plain(kind: type) -> bool:
     """Tell whether an object is only a container or has only attributes: none of what is asked of an object is its."""
-    if any(kind is one for one in _CONTAINERS):
+    if type(kind) is type and kind in _CONTAINERS:
         return True
     others = (*_CONTAINERS, *_DESCRIPTORS, *_HOLDERS, type, types.ModuleType)
     return not issubclass(kind, others) and type.__getattribute__(kind, "__name__") != "cython_function_or_method"

@@ -156,7 +156,7 @@ class _Walk:
         if kind == DEFINITION:
             self._bound_definition(name, value, frontier)
         else:
-            if kind in {THROUGH, TEXT} and value:
+            if kind in (THROUGH, TEXT) and value:
                 self._same_object(name, value, cls)
             self._visit(name, [value], frontier, set())
         self._run(name, frontier)

@@ -184,7 +184,7 @@ def _content(value: Any, budget: list[int], depth: int) -> Any:
     head = (kind.__name__, id(value))
     if kind in _MAPPINGS:
         return (*head, *(_content(v, budget, depth - 1) for pair in list(value.items()) for v in pair))
-    if kind in {set, frozenset}:
+    if kind is set or kind is frozenset:
         plain = all(plain_type(v) in _LEAVES for v in value)
         return (*head, frozenset((type(v).__name__, v) for v in value) if plain else hash(frozenset(value)))
     return (*head, *(_content(v, budget, depth - 1) for v in list(value)))

@@ -34,7 +34,7 @@ def _open() -> dict[int, Any]:
 def _figure_of(value: Any, depth: int = 3) -> Any:
     """Return the figure that a value is, is drawn on or begins with; None if there is none."""
     kind = type(value)
-    if kind in {list, tuple} or f"{kind.__module__}.{kind.__name__}" == "numpy.ndarray":
+    if kind in (list, tuple) or f"{kind.__module__}.{kind.__name__}" == "numpy.ndarray":
         if depth == 0 or not len(value) or str(getattr(value, "dtype", "object")) != "object":
             return None
         return _figure_of(value[0], depth - 1)

@@ -281,7 +281,7 @@ class ShellConfig:
                 usual = base.get(key, _NO_VALUE)
                 # Of most the untouched value is the very object; of a list or dict a copy is kept.
                 if value is not usual and (usual is _NO_VALUE or value != usual):
-                    found[key] = value.copy() if type(value) in {list, dict} else value
+                    found[key] = value.copy() if type(value) in (list, dict) else value
         for key, value in (
             (_MODE, shell.InteractiveTB.mode),
             (_PDB, shell.call_pdb),

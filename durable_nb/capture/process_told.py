@@ -53,7 +53,7 @@ class Told:
 
 
 def _as_now(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v.copy() if type(v) in {list, dict} else v for k, v in values.items()}
+    return {k: v.copy() if type(v) in (list, dict) else v for k, v in values.items()}
 
 
 def _beside(shell: Any) -> tuple[Any, ...]:

@@ -78,7 +78,7 @@ def _hashed(obj: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    return type(value) in _PLAIN or (type(value) in {tuple, frozenset} and all(map(_is_plain, value)))
+    return type(value) in _PLAIN or (type(value) in (tuple, frozenset) and all(map(_is_plain, value)))
 
 
 def plugin() -> Plugin:

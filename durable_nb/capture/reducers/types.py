@@ -93,7 +93,7 @@ def _memoryview(view: memoryview) -> tuple[Any, ...]:
         obj = view.obj
     except ValueError:
         return _make_released, ()
-    if type(obj) not in {bytes, bytearray, array.array} and not _is_array(obj):
+    if type(obj) not in (bytes, bytearray, array.array) and not _is_array(obj):
         raise Unstorable(f"a view of the memory of a {type(obj).__module__}.{type(obj).__qualname__}")
     whole = memoryview(obj)
     start = _address(view) - _address(whole) if view.nbytes else 0
