@@ -10,12 +10,13 @@ import hashlib
 import sys
 import types
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
+from durable_nb.capture.compare_memory import Span, overlaps
 from durable_nb.capture.compare_parts import ATOMS, Incomparable, Parts, atom_key, is_pandas, parts
 
-__all__ = ["difference", "ends_with_effect"]
+__all__ = ["difference"]
 
 _SHOWN: Final = 60
 _BLOCK_BYTES: Final = 1 << 20
@@ -106,40 +107,6 @@ def _keyed(taken: Parts) -> list[tuple[str, Any, Any]]:
     return sorted(keyed, key=lambda k: k[0])
 
 
-def _span(array: Any) -> tuple[int, int]:
-    start = end = array.__array_interface__["data"][0]
-    for length, stride in zip(array.shape, array.strides, strict=True):
-        if length == 0:
-            return (start, start)
-        if stride < 0:
-            start += (length - 1) * stride
-        else:
-            end += (length - 1) * stride
-    return (start, end + array.itemsize)
-
-
-def _overlaps(arrays: Sequence[Any]) -> list[tuple[int, int]]:
-    """Return for each array which memory it lies in, numbered by first appearance, and where in it."""
-    spans = [_span(a) for a in arrays]
-    order = sorted(range(len(spans)), key=lambda i: spans[i])
-    block: list[tuple[int, int]] = [(0, 0)] * len(spans)
-    start, end, members = 0, -1, list[int]()
-    blocks: list[tuple[int, list[int]]] = []
-    for i in order:
-        if spans[i][0] >= end or spans[i][0] == spans[i][1]:
-            members = []
-            blocks.append((spans[i][0], members))
-            end = spans[i][1]
-        members.append(i)
-        end = max(end, spans[i][1])
-    blocks.sort(key=lambda b: min(b[1]))
-    for number, (start, inside) in enumerate(blocks):
-        for i in inside:
-            data = arrays[i].__array_interface__["data"][0]
-            block[i] = (number, data - start if len(inside) > 1 else 0)
-    return block
-
-
 class _Walk:
     """One comparison: what has been paired so far, and what is still to be looked at."""
 
@@ -152,7 +119,7 @@ class _Walk:
         self._back: dict[int, int] = {}
         self._pairs: set[tuple[int, int]] = set()
         self._kept: list[Any] = []
-        self._arrays: list[tuple[Any, Any, _Path]] = []
+        self._places: list[tuple[Span, Span, _Path]] = []
         # Elements of sets of which several look alike, to be paired when it is known what they are elsewhere.
         self._alike: deque[tuple[list[tuple[Any, Any]], list[Any], _Path, bool, int]] = deque()
 
@@ -278,8 +245,8 @@ class _Walk:
         for array, other in zip(one.arrays, two.arrays, strict=True):
             if not array.dtype.hasobject and not _same_bytes(array, other):
                 return f"{_spell(path)} (array) holds other numbers"
-            if not inside:
-                self._arrays.append((array, other, path))
+        if not inside:
+            self._places += [(a, b, path) for a, b in zip(one.spans, two.spans, strict=False)]
         # Tables share and copy their insides as they like; only objects held in their cells may be shared on purpose.
         within = (inside or is_pandas(x)) and not one.arrays
         left, right = self._elements(one, two, path, within) if one.unordered else (one.children, two.children)
@@ -321,13 +288,12 @@ class _Walk:
             self._alike.append((*rest, path, inside, turns))
 
     def _memory(self) -> str | None:
-        if len(self._arrays) < 2:
+        if len(self._places) < 2:
             return None
-        one = _overlaps([a for a, _, _ in self._arrays])
-        two = _overlaps([b for _, b, _ in self._arrays])
-        for (_, _, path), left, right in zip(self._arrays, one, two, strict=True):
+        one, two = overlaps([a for a, _, _ in self._places]), overlaps([b for _, b, _ in self._places])
+        for (_, _, path), left, right in zip(self._places, one, two, strict=True):
             if left != right:
-                return f"{_spell(path)} (array) shares memory with another array on one side only"
+                return f"{_spell(path)} shares memory with another value on one side only"
         return None
 
 
@@ -339,30 +305,6 @@ def _same_bytes(a: Any, b: Any) -> bool:
     # In blocks, so that comparing large arrays needs no memory of their size.
     blocks = range(0, one.size, _BLOCK_BYTES)
     return all(numpy.array_equal(one[i : i + _BLOCK_BYTES], two[i : i + _BLOCK_BYTES]) for i in blocks)
-
-
-def ends_with_effect(kinds: Iterable[Iterable[str]]) -> str | None:
-    """Return the name of a type among these whose objects run code of their own when they go, as `__del__` in Python.
-
-    A copy that is loaded to be compared goes right afterwards, and could take a file with it that the live one uses.
-    """
-    for kind in sorted({kind for group in kinds for kind in group}):
-        cls = _named(kind)
-        if cls is not None and any(isinstance(vars(base).get("__del__"), types.FunctionType) for base in cls.__mro__):
-            return kind
-    return None
-
-
-def _named(kind: str) -> type | None:
-    """Return the type of a full name, None where there is none of that name."""
-    parts = kind.split(".")
-    for count in range(len(parts) - 1, 0, -1):
-        found: Any = sys.modules.get(".".join(parts[:count]))
-        for part in parts[count:]:
-            found = vars(found).get(part) if isinstance(found, type | types.ModuleType) else None
-        if isinstance(found, type):
-            return found
-    return None
 
 
 def difference(a: Any, b: Any, *, limit: int = 5_000_000) -> str | None:

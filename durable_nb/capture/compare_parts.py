@@ -16,9 +16,10 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from durable_nb.capture.compare_memory import Span, spans
 from durable_nb.capture.reducers.ipywidgets import described
 
 __all__ = ["ATOMS", "Incomparable", "Parts", "atom_key", "is_expression", "is_pandas", "parts"]
@@ -72,13 +73,17 @@ class Incomparable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`head` holds atoms only; `children` are labels and objects; `shared` tells whether identity matters."""
+    """`head` holds atoms only; `children` are labels and objects; `shared` tells whether identity matters.
+
+    The numbers of `arrays` are compared as bytes; `spans` are where in memory the object itself looks.
+    """
 
     head: tuple[Any, ...]
     children: Sequence[tuple[Any, Any]] = ()
     shared: bool = True
     arrays: tuple[Any, ...] = ()
     unordered: bool = False
+    spans: Sequence[Span] = ()
 
 
 def atom_key(value: Any) -> Any:
@@ -162,7 +167,7 @@ def _library(value: Any) -> Parts | None:
     ):
         raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         head = ("tensor", str(value.dtype), tuple(value.shape), str(value.device), bool(value.requires_grad))
-        return Parts(head, [("data", raw), ("attributes", dict(vars(value)))])
+        return Parts(head, [("attributes", dict(vars(value)))], arrays=(raw,))
     return None
 
 
@@ -339,6 +344,12 @@ def _reduced(value: Any) -> Parts:
 
 def parts(value: Any) -> Parts:
     """Return what an object consists of; Incomparable when it does not say."""
+    found = _parts(value)
+    where = spans(value)
+    return replace(found, spans=where) if where else found
+
+
+def _parts(value: Any) -> Parts:
     kind = type(value)
     take_apart = _KINDS.get(kind)
     if take_apart is not None:

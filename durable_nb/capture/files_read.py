@@ -13,7 +13,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from durable_nb.capture.access_modules import installed_folders
@@ -21,7 +21,7 @@ from durable_nb.capture.file_marks import FileMark, fingerprint
 from durable_nb.capture.files_guard import FileGuard, FileRefused, is_exclusive, writes
 from durable_nb.capture.files_left import Changes
 
-__all__ = ["FileReads", "Recording"]
+__all__ = ["FileReads", "Recording", "loading"]
 
 MAX_FILES: Final = 10_000
 
@@ -300,6 +300,22 @@ def _slot() -> _Slot:
     return slot
 
 
+@contextmanager
+def _listening(guard: FileGuard) -> Iterator[None]:
+    slot = _slot()
+    slot.active = (*slot.active, guard)
+    try:
+        yield
+    finally:
+        slot.active = tuple(s for s in slot.active if s is not guard)
+
+
+def loading() -> AbstractContextManager[None]:
+    """Return a block in which this thread loads values, and may change no file of the user's by that."""
+    says = "loading it would write, remove or rename {path}, which is there"
+    return _listening(FileGuard(Recording(_ignored_folders()).path_of, says=says, loads=True))
+
+
 class FileReads:
     """Records the file accesses of all threads of this process, as often as asked."""
 
@@ -322,9 +338,5 @@ class FileReads:
     @contextmanager
     def guarding(self) -> Iterator[None]:
         """Until the block ends, let this thread change no file of the user's that is there."""
-        guard, slot = FileGuard(Recording((*_ignored_folders(), *self._own)).path_of), _slot()
-        slot.active = (*slot.active, guard)
-        try:
+        with _listening(FileGuard(Recording((*_ignored_folders(), *self._own)).path_of)):
             yield
-        finally:
-            slot.active = tuple(s for s in slot.active if s is not guard)

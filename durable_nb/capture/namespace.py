@@ -9,13 +9,14 @@ from __future__ import annotations
 import fnmatch
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from durable_nb.capture import compare, runtime_modules
 from durable_nb.capture.closed import References, held_by
 from durable_nb.capture.codec import Codec, Failed, MarkedAt, is_plain
+from durable_nb.capture.compare_aside import compared
 from durable_nb.capture.definitions import Definitions, is_definition
 from durable_nb.capture.groups import NOTHING, Grouping, partition
 from durable_nb.capture.kinds import is_atomic, types_of
@@ -360,11 +361,10 @@ class NamespaceCapture:
             self._codec.release()
 
     def _difference(self, manifest: Manifest, read_group: ReadGroup, wanted: list[str]) -> str | None:
-        if wanted := [n for n in wanted if not self._is_as_stored(n, manifest)]:
-            # What it shares by now, or what it was then, is found out by comparing only.
-            self.lazy.load(wanted)
-        else:
+        if not (wanted := [n for n in wanted if not self._is_as_stored(n, manifest)]):
             return None
+        # What it shares by now, or what it was then, is found out by comparing only.
+        self.lazy.load(wanted)
         live, _ = self._names_now()
         for name in wanted:
             if name not in live:
@@ -384,13 +384,16 @@ class NamespaceCapture:
                 return (live[name],)
             return self._at_version(name, manifest.names[name].version)
 
-        groups = (manifest.groups[manifest.names[name].group_id] for name in look)
-        if (kind := compare.ends_with_effect(group.types for group in groups)) is not None:
-            return f"a {kind} cannot be compared, because a copy does something when it goes"
-        staged = Staging(self._codec, manifest, read_group, reusable, lend=False).stage(look)
-        if staged.unsaved:
-            return f"{staged.unsaved[0].name} cannot be compared: {staged.unsaved[0].reason}"
-        return compare.difference({n: live[n] for n in look}, {n: staged.values[n] for n in look})
+        def work(kept: list[Any]) -> Iterator[str | None]:
+            staged = Staging(self._codec, manifest, read_group, reusable, lend=False).stage(look)
+            kept.append(staged)
+            if staged.unsaved:
+                yield f"{staged.unsaved[0].name} cannot be compared: {staged.unsaved[0].reason}"
+            else:
+                yield compare.difference({n: live[n] for n in look}, {n: staged.values[n] for n in look})
+
+        kinds = {kind for n in look for kind in manifest.groups[manifest.names[n].group_id].types}
+        return compared(work, kinds, sum(manifest.names[n].size_bytes for n in look))
 
     def _is_as_stored(self, name: str, manifest: Manifest) -> bool:
         """Tell whether a pending name is certainly what a manifest has, so that it need not be loaded for that."""

@@ -19,6 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
+from durable_nb.capture import files_read
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, importable
 from durable_nb.capture.foreign import codes
@@ -139,7 +140,8 @@ class Held:
             return _imported(rest[0], rest[1])
         data, *buffers = (base64.b64decode(part) for part in rest[1:])
         try:
-            return self._codec().load(data, [bytearray(b) for b in buffers], self._resolve)[""]
+            with files_read.loading():
+                return self._codec().load(data, [bytearray(b) for b in buffers], self._resolve)[""]
         except Failed as failed:
             raise Lost(str(failed.args[0])) from None
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from durable_nb.capture import files_read
 from durable_nb.capture.borrowing import BORROWED, given
 from durable_nb.capture.codec import Codec, Failed, Lost, Partly
 from durable_nb.errors import DurableError, RestoreError
@@ -124,9 +125,11 @@ class Staging:
                     if name not in self._final:
                         raise
             data, buffers = self._read(group)
-            loaded = self._codec.load(
-                data, given(buffers), self._resolve, codec=group.codec, afterwards=self._afterwards
-            )
+            # Whether loading harms files was tried before it was stored; what one value does another may not have done.
+            with files_read.loading():
+                loaded = self._codec.load(
+                    data, given(buffers), self._resolve, codec=group.codec, afterwards=self._afterwards
+                )
         except Partly as part:
             gone = {name: part.lost[name] for name in held if name in part.lost}
             self.failed.update(gone)

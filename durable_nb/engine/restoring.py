@@ -54,7 +54,7 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
     staged: list[Staged] = []
     process: dict[str, Json] = {}
     postponed: list[tuple[Manifest, set[str], dict[str, object]]] = []
-    for checkpoint_id in replay.checkpoints():  # newest first: its groups hold the sharing as of the last skip
+    for checkpoint_id, whole in _sources(replay.checkpoints()):
         manifest = engine.workflow.manifest(checkpoint_id)
         wanted = [
             name
@@ -63,6 +63,7 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
             and place.version is not None
             and name in manifest.names
             and manifest.names[name].version == place.version
+            and (not whole or all(_is_its_place(engine, n, manifest) for n in _mates(manifest, name)))
         ]
         for component, place in replay.process.items():
             entry = manifest.process.get(component)
@@ -108,6 +109,23 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
         # Stored as «the definition of that name», which is another one or gone now: a loss before the next commit
         # would bring these back with the wrong one.
         engine.guarded("save what holds on to replaced definitions", engine.commit_outside)
+
+
+def _sources(checkpoints: Sequence[CheckpointId]) -> Iterable[tuple[CheckpointId, bool]]:
+    """Give where to load from, in order, and whether only groups count of which every name is to be as it is there.
+
+    The newest first: its groups hold the sharing as of the last skip. Where a part of a group is to be another version,
+    since attempts of several lives stand for the cells, an older checkpoint may have the group as it is to be.
+    """
+    return [(checkpoint_id, whole) for whole in (True, False) for checkpoint_id in checkpoints]
+
+
+def _mates(manifest: Manifest, name: str) -> list[str]:
+    """Return the names that share objects with a name in a checkpoint, and the name itself."""
+    group_id = manifest.names[name].group_id
+    return [
+        n for n in manifest.groups[group_id].names if n in manifest.names and manifest.names[n].group_id == group_id
+    ]
 
 
 def settle_for(engine: Engine, request: CellRequest) -> None:

@@ -6,6 +6,7 @@ Every test runs real kernels.
 from __future__ import annotations
 
 import shutil
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -191,3 +192,86 @@ def test_comparing_with_what_was_stored_leaves_files_alone(tmp_path: Path) -> No
         lives.run(cells[0], make)
         lives.run(cells[2])
         assert lives.value("[os.path.isdir('work'), n]") == [True, 0]
+
+
+FINALIZES = """
+import os, shutil, weakref
+class Folder:
+    def __init__(self):
+        self.path = "work"
+        os.makedirs(self.path, exist_ok=True)
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        weakref.finalize(self, shutil.rmtree, self.path)
+"""
+ENDINGS = {
+    "made in a function": f"import os\ndef made():\n{textwrap.indent(ENDS.strip(), '    ')}\n    return Folder\nFolder = made()",
+    "under another name": ENDS.strip() + "\nMaker = Folder\ndel Folder",
+    "weakref.finalize": FINALIZES.strip(),
+    "wrapped": ENDS.replace("    def __del__", "    @Wrapped\n    def __del__").replace(
+        "class Folder", "class Wrapped:\n"
+        "    def __init__(self, call): self.call = call\n"
+        "    def __get__(self, obj, kind=None): return self.call.__get__(obj, kind)\n"
+        "class Folder"
+    ).strip(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ENDINGS)
+def test_no_copy_that_is_compared_takes_a_folder_with_it(tmp_path: Path, how: str) -> None:
+    """Whatever the class is called, wherever it was made, and however it says what it does when it goes."""
+    with Lives(tmp_path, durable=False, environ={"DURABLE_NB_RESTORE": "off"}) as lives:
+        make = f"folder = {'Maker' if 'Maker' in ENDINGS[how] else 'Folder'}()\nheld = [folder]"
+        cells = [f"%%durable\n{ENDINGS[how]}", f"%%durable\n{make}", "%%durable\nn = len(os.listdir(held[0].path))"]
+        lives.run(*cells)
+        lives.kill()
+        lives.run(cells[0], make)
+        lives.run(cells[2])
+        assert lives.value("[os.path.isdir('work'), n]") == [True, 0]
+
+
+HARMS = """
+import os, tempfile
+class Cuts:
+    def __init__(self, path): self.path = path
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        with open(self.path, 'r+') as f: f.truncate(0)
+class Begins:
+    def __init__(self, path): self.path = path
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        open(self.path, 'w').close()
+class Links:
+    def __init__(self, path): self.path = os.path.abspath(path)
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        folder = tempfile.mkdtemp()
+        os.symlink(self.path, folder + '/in.txt')
+        with open(folder + '/in.txt', 'w') as f: f.write('fresh')
+class Sometimes:
+    def __init__(self, path): self.path = path
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if self.path is not None: open(self.path, 'w').close()
+harmless = Sometimes(None)
+""".strip()
+
+
+def test_neither_saving_nor_restoring_changes_files(tmp_path: Path) -> None:
+    """What would change a file when it is loaded is reported; what did not when it was tried, does not load later."""
+    for name in ("cut.txt", "link.txt", "some.txt"):
+        (tmp_path / name).write_text("precious")
+    with Lives(tmp_path) as lives:
+        lives.run(HARMS, "cuts, begins, links = Cuts('cut.txt'), Begins('new.txt'), Links('link.txt')")
+        lives.run("some = Sometimes('some.txt')\nopen('new.txt', 'w').write('precious')", "last = 1")
+        assert {n for n in lives.value("[u.name for u in __import__('durable_nb').unsaved()]")} == {
+            "cuts", "begins", "links",
+        }  # fmt: skip
+        lives.kill()
+        lives.run("x = harmless.path")
+        assert lives.kernel.run("some").status == "error"
+        told = lives.value("{u.name: u.reason for u in __import__('durable_nb').unsaved()}")
+        assert "some.txt, which is there" in told["some"]
+    for name in ("cut.txt", "link.txt", "some.txt", "new.txt"):
+        assert (tmp_path / name).read_text() == "precious"

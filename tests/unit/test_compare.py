@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import array
 import collections
 import copy
 import datetime
@@ -19,6 +20,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import polars
+import pyarrow
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -421,3 +425,55 @@ def test_a_changed_alias_is_different(parts: list[list[int]], data: st.DataObjec
     joined = [*parts, parts[i]]
     assert same(joined, copy.deepcopy(joined))
     assert not same(apart, joined)
+
+
+# -- shared memory ---------------------------------------------------------------------------------------------------
+
+
+class Missing:
+    """A library that is not installed."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ModuleNotFoundError("torch is not installed")
+
+
+try:
+    import torch
+except ModuleNotFoundError:
+    torch = Missing()
+
+
+def looking(*, at_it: bool, kind: Callable[[], Any], look: Callable[[Any], Any]) -> list[Any]:
+    """Return a buffer, and what looks at its memory or at that of an equal one."""
+    buffer = kind()
+    return [buffer, look(buffer if at_it else kind())]
+
+
+@pytest.mark.parametrize(
+    ("kind", "look"),
+    [
+        (lambda: bytearray(b"abcdef"), lambda b: np.frombuffer(b, "u1")),
+        (lambda: bytearray(b"abcdef"), lambda b: np.frombuffer(b, "u1")[2:4]),
+        (lambda: array.array("i", [1, 2, 3]), lambda a: np.frombuffer(a, "i4")),
+        (lambda: bytearray(b"abcdef"), memoryview),
+        (lambda: np.arange(6), lambda a: a[1:]),
+        (lambda: np.arange(6).reshape(2, 3), lambda a: a.T),
+        (lambda: np.arange(6), lambda a: a.view(np.ma.MaskedArray)),
+        (lambda: np.arange(6), lambda a: [np.empty((0,)), a[3:]]),
+        (lambda: np.arange(6.0), lambda a: polars.Series("x", a)),
+        (lambda: np.arange(6.0), lambda a: polars.DataFrame({"x": polars.Series(a)})),
+        (lambda: bytearray(b"abcdef"), lambda b: pyarrow.py_buffer(b)),
+        (lambda: torch.arange(6.0).reshape(2, 3), lambda t: t.t()),
+        (lambda: torch.arange(6.0), lambda t: t.numpy()[1:]),
+        (lambda: torch.zeros(6), lambda t: t[3:]),
+    ],
+)
+def test_who_looks_at_whose_memory_counts(kind: Callable[[], Any], look: Callable[[Any], Any]) -> None:
+    one, other = (lambda at_it=at_it: looking(at_it=at_it, kind=kind, look=look) for at_it in (True, False))
+    try:
+        one()
+    except ModuleNotFoundError as missing:
+        pytest.skip(str(missing))
+    assert same(one(), one())
+    assert same(other(), other())
+    assert not same(one(), other())

@@ -6,6 +6,7 @@ printer of tracebacks shows the same lines; they hold no variables.
 
 from __future__ import annotations
 
+import _thread
 import ast
 import itertools
 import linecache
@@ -49,21 +50,50 @@ def sources(entries: tuple[Entry, ...]) -> dict[str, str]:
 
 def made_again(entries: tuple[Any, ...]) -> types.TracebackType | None:
     """Return a traceback of the same places."""
-    made: types.TracebackType | None = None
-    for filename, name, qualname, first, line, columns, module in reversed(entries):
-        frame, lasti = _frame(filename, name, qualname, first, line, columns, module)
-        made = types.TracebackType(made, frame, lasti, line)
-    return made
+    if not entries:
+        return None
+    # A frame keeps those that it was called from, and they what they held: here everything that is being restored.
+    # In a thread of its own none of ours are below it.
+    made: list[types.TracebackType | BaseException] = []
+    over = _thread.allocate_lock()
+    over.acquire()
+    _thread.start_new_thread(_make, (entries, made, over))
+    with over:
+        (result,) = made
+    if isinstance(result, BaseException):
+        raise result
+    return result
+
+
+def _make(entries: tuple[Any, ...], made: list[types.TracebackType | BaseException], over: _thread.LockType) -> None:
+    traceback: types.TracebackType | None = None
+    try:
+        for entry in reversed(entries):
+            traceback = types.TracebackType(traceback, *_frame(*entry))
+        assert traceback is not None
+        made.append(traceback)
+    except BaseException as error:  # raised again where it was asked for
+        made.append(error)
+    finally:
+        del made, traceback  # the frames keep this one, which must not keep them
+        over.release()
 
 
 def _frame(
     filename: str, name: str, qualname: str, first: int, line: int, columns: tuple[int, int, int], module: str
-) -> tuple[types.FrameType, int]:
+) -> tuple[types.FrameType, int, int]:
     end, start, stop = columns
-    place = {"lineno": line, "end_lineno": max(end, line), "col_offset": start, "end_col_offset": stop}
+    # A code object counts its lines from its first one, which for a module is line 1.
+    above = min(first, line) - 1
+    place = {
+        "lineno": line - above,
+        "end_lineno": max(end, line) - above,
+        "col_offset": start,
+        "end_col_offset": stop,
+    }
     raising = ast.Raise(exc=ast.Name(id="here", ctx=ast.Load(), **place), cause=None, **place)
     code = compile(ast.Module(body=[raising], type_ignores=[]), filename, "exec")
-    code = code.replace(co_name=name, co_qualname=qualname, co_firstlineno=min(first, line))
+    code = code.replace(co_name=name, co_qualname=qualname, co_firstlineno=above + 1)
     scope = {"__name__": module, "__file__": filename, "here": _Here()}
     try:
         exec(code, scope)
@@ -72,5 +102,8 @@ def _frame(
         raised.__traceback__ = None
         assert inner is not None
         del scope["here"]
-        return inner.tb_frame, inner.tb_lasti
+        try:
+            return inner.tb_frame, inner.tb_lasti, line
+        finally:
+            del inner  # the frame keeps this one
     raise AssertionError("the code only raises")

@@ -33,7 +33,8 @@ def _view(series: Any) -> Any:
         return None
 
 
-def _memory(series: Any) -> tuple[int, int] | None:
+def address_range(series: Any) -> tuple[int, int] | None:
+    """Return where the numbers of a column are, None where it has none that an array may see."""
     view = _view(series)
     if view is None:
         return None
@@ -44,7 +45,7 @@ def _memory(series: Any) -> tuple[int, int] | None:
 def _seen_from_outside(series: Any) -> bool:
     """Tell whether something that can write looks at the memory of a column."""
     sharing = SHARING.get()
-    where = None if sharing is None or not sharing.members else _memory(series)
+    where = None if sharing is None or not sharing.members else address_range(series)
     return sharing is not None and where in sharing.memory and keeper(sharing, where) is not None
 
 
@@ -98,5 +99,5 @@ def plugin() -> Plugin:
         exact={polars.Series: _series, polars.DataFrame: _frame},
         subclasses=((polars.Expr, _lazy), (polars.LazyFrame, _lazy)),
         referents={polars.Series: _series_referents, polars.DataFrame: _frame_referents},
-        memory={polars.Series: _memory},
+        memory={polars.Series: address_range},
     )
