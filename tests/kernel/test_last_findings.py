@@ -205,7 +205,9 @@ class Folder:
         weakref.finalize(self, shutil.rmtree, self.path)
 """
 ENDINGS = {
-    "made in a function": f"import os\ndef made():\n{textwrap.indent(ENDS.strip(), '    ')}\n    return Folder\nFolder = made()",
+    "made in a function": "import os\ndef made():\n"
+    + textwrap.indent(ENDS.strip() + "\nreturn Folder", "    ")
+    + "\nFolder = made()",
     "under another name": ENDS.strip() + "\nMaker = Folder\ndel Folder",
     "weakref.finalize": FINALIZES.strip(),
     "wrapped": ENDS.replace("    def __del__", "    @Wrapped\n    def __del__").replace(
