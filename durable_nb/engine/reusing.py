@@ -144,9 +144,12 @@ def _joined_since(engine: Engine, after: Manifest, then: Group, variable: Variab
 
 
 def _same_together(engine: Engine, after: Manifest, group: Group) -> bool:
-    """Are the live names of the group, which is stored as part of another one now, still joined as they were?"""
+    """Are the live names of the group, which is stored as part of another one now, still what they were and so joined?
+
+    A cell that ran again has left another version of a name, and it may be equal.
+    """
     live = engine.head.names if engine.head else {}
-    if any(n not in live or live[n].version != after.names[n].version for n in group.names):
+    if any(n not in live for n in group.names):
         return False
     return engine.capture.same(after, engine.workflow.read_group, list(group.names)) is None
 
