@@ -67,7 +67,9 @@ def analyse(tree: ast.Module, source: str, namespace: Mapping[str, object], *, r
     modules = with_imports(use.modules) if use.modules else ()
     use.everything += reads_notebook(modules)
     why = use.everything[0] if use.everything else ""
-    reads = frozenset(history_name(n) or n for n in use.loads | use.text) | runtime_modules.reads(use.modules)
+    reads = frozenset(history_name(n, namespace) or n for n in use.loads | use.text) | runtime_modules.reads(
+        use.modules
+    )
     known = all(reason in (TOO_MANY, TOO_LONG) for reason in use.everything)
     return Access(
         reads=reads,

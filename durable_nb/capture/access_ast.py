@@ -208,7 +208,9 @@ class Flow(ast.NodeVisitor):
         for word in set(IDENTIFIER.findall(text)):
             if word not in self.namespace or word in SHELL_NAMES or (word.startswith("__") and word.endswith("__")):
                 continue
-            if history_name(word) in ("Out[*]", "In[*]") or (not self.in_function and word in self.known):
+            if history_name(word, self.namespace) in ("Out[*]", "In[*]") or (
+                not self.in_function and word in self.known
+            ):
                 # Prose is full of «In» and «Out»; the numbered names are taken seriously.
                 continue
             self.use.text.add(word)

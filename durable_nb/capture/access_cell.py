@@ -137,7 +137,12 @@ class Cell(Flow):
     def visit_Subscript(self, node: ast.Subscript) -> None:  # noqa: N802
         name = node.value.id if isinstance(node.value, ast.Name) else ""
         if isinstance(node.slice, ast.Constant):
-            if name in ("Out", "_oh") and isinstance(node.slice.value, int) and name not in self.stores:
+            if (
+                isinstance(node.slice.value, int)
+                and name not in self.stores
+                and name in ("Out", "_oh")
+                and rules.history_name(name, self.namespace)
+            ):
                 self.use.loads.add(f"_{node.slice.value}")
                 return
             if node.slice.value == "__main__":

@@ -136,7 +136,7 @@ class Reach:
         self._texts.add(text)
         for word in (text,) if text.isascii() and text.isidentifier() else set(rules.IDENTIFIER.findall(text)):
             if word in self.namespace and word not in rules.SHELL_NAMES and word not in self._names:
-                if rules.history_name(word) in ("Out[*]", "In[*]") or word.startswith("__"):
+                if rules.history_name(word, self.namespace) in ("Out[*]", "In[*]") or word.startswith("__"):
                     continue
                 self._use.text.add(word)
                 self._name(word)

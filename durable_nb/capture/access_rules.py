@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import re
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "sets_stream",
 ]
 
+_BINDABLE: Final = frozenset({"_", "__", "___", "Out", "In"})
 IDENTIFIER: Final = re.compile(r"[^\W\d]\w*")
 
 # A call or a bare mention gives access to the whole namespace.
@@ -180,8 +182,21 @@ def sets_stream(name: str) -> bool:
     return "seed" in name.lower() or name in ("setstate", "set_state", "set_rng_state", "bit_generator")
 
 
-def history_name(name: str) -> str | None:
-    """Return the pseudo-name that stands for IPython's names of earlier outputs and inputs, None for other names."""
+def _is_own(name: str, namespace: Mapping[str, object]) -> bool:
+    value, held = namespace[name], namespace.get("_ih" if name == "In" else "_oh")
+    if name in ("In", "Out"):
+        return held is not None and value is not held
+    results = held.values() if isinstance(held, dict) else ()
+    return not (type(value) is str and not value) and not any(value is one for one in results)
+
+
+def history_name(name: str, namespace: Mapping[str, object]) -> str | None:
+    """Return the pseudo-name that stands for IPython's names of earlier outputs and inputs, None for other names.
+
+    Those that a person has bound to a value of his own are names like all others.
+    """
+    if name in _BINDABLE and name in namespace and _is_own(name, namespace):
+        return None
     if name in ("_", "__", "___", "Out", "_oh"):
         return "Out[*]"
     if name in ("In", "_ih", "_i", "_ii", "_iii"):

@@ -172,6 +172,15 @@ def test_variables_with_the_names_of_the_shells_lists_come_back(lives: Lives) ->
     assert lives.value("[u.name for u in __import__('durable_nb').unsaved()]") == []
 
 
+@pytest.mark.parametrize("name", ["In", "Out", "_"])
+def test_names_of_the_history_that_are_variables_are_changed_in_place(lives: Lives, name: str) -> None:
+    """What leads to them is seen as with any other name."""
+    lives.run(f"{name} = {{'a': 1, 'large': bytearray(1 << 20)}}", f"{name}['b'] = 2", "z = 1")
+    lives.run(f"def more(): {name}['c'] = 3\nmore(); y = {name}", "z = 2")
+    lives.kill()
+    assert lives.value(f"[sorted({name}), y is {name}]") == [["a", "b", "c", "large"], True]
+
+
 ENDS = """
 import os, shutil
 class Folder:
