@@ -29,6 +29,7 @@ class Outline:
     """Everything of a module and its classes that can be bound or changed in place, and what it was when made."""
 
     def __init__(self, module: ModuleType) -> None:
+        self._module = module.__name__
         self._spaces: list[Mapping[str, Any]] = [vars(module)]
         self._functions: list[FunctionType] = []
         self._deep: list[Any] = []
@@ -60,11 +61,10 @@ class Outline:
                 if bare.__module__ == module and bare.__qualname__ == f"{path}{name}":
                     self._spaces.append(vars(bare))
                     self._collect(vars(bare), module, f"{path}{name}.")
-            elif not name.startswith("__"):
-                if module_values.can_change(bare):
-                    self._deep.append(bare)
-                elif not path and (state := module_values.state_of(bare, module)) is not None:
-                    self._deep.append(state)
+            elif not name.startswith("__") and (
+                module_values.can_change(bare) or module_values.state_of(bare, module) is not None
+            ):
+                self._deep.append(bare)
 
     def is_still(self) -> bool:
         """Tell whether all is as it was."""
@@ -88,4 +88,4 @@ class Outline:
         yield list(map(len, map(_ATTRIBUTES, functions)))
         yield list(chain.from_iterable(self._with_names))
         yield list(map(_address, chain.from_iterable(map(dict.values, self._with_names))))
-        yield list(map(module_values.frozen, self._deep))
+        yield list(map(module_values.frozen, self._deep, repeat(self._module)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Iterator, Mapping
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from durable_nb.capture.trails import OurRef
@@ -21,6 +21,7 @@ __all__ = [
     "find",
     "frozen",
     "is_fixed",
+    "is_seen_whole",
     "plain_type",
     "settable",
     "state_of",
@@ -36,6 +37,7 @@ _MAPPINGS = frozenset({dict, defaultdict, OrderedDict, Counter})
 _HOLDERS = frozenset({"argparse", "types"})  # whose classes have attributes for their users alone
 _FIXED = frozenset({tuple, frozenset})
 _SEQUENCES = (list, deque)
+_DEFINED = (FunctionType, type, ModuleType, BuiltinFunctionType)
 _METHODS = frozenset({FunctionType, property, classmethod, staticmethod})
 CONTAINERS = frozenset({*_MAPPINGS, *_SEQUENCES, set})
 
@@ -53,10 +55,8 @@ def values(module: ModuleType) -> dict[str, Any]:
         if not _is_special(name):
             if _is_own(value, module.__name__):
                 found[name] = _function(value)
-            elif (state := state_of(value, module.__name__)) is not None:
-                found[name] = (*_identity(value), _counted(state))
             else:
-                found[name] = frozen(value)
+                found[name] = frozen(value, module.__name__)
             if isinstance(value, type) and value.__module__ == module.__name__ and value.__qualname__ == name:
                 found.update(_of_class(value, name))
     return found
@@ -71,7 +71,7 @@ def _of_class(cls: type, path: str) -> Iterator[tuple[str, Any]]:
         if hasattr(type(value), "__get__") and plain_type(value) not in _METHODS:
             continue
         bare: Any = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-        yield f"{path}.{name}", _function(bare) if _is_own(bare, cls.__module__) else _counted(value)
+        yield f"{path}.{name}", _function(bare) if _is_own(bare, cls.__module__) else _counted(value, cls.__module__)
         if isinstance(value, type) and value.__module__ == cls.__module__ and value.__qualname__ == f"{path}.{name}":
             yield from _of_class(value, f"{path}.{name}")
 
@@ -91,9 +91,12 @@ def find(module: ModuleType | None, attribute: str) -> Any:
 # --- comparing --------------------------------------------------------------------------------------------------------
 
 
-def frozen(value: Any) -> Any:
-    """Return what a later value is compared with: scalars as they are, plain containers by content, else identity."""
-    return value if plain_type(value) in _SCALARS else _counted(value)
+def frozen(value: Any, module: str = "") -> Any:
+    """Return what a later value is compared with: scalars as they are, plain containers by content, else identity.
+
+    Of instances of classes of the module's own package the attributes count, however deep they are.
+    """
+    return value if plain_type(value) in _SCALARS else _counted(value, module)
 
 
 def state_of(value: object, module: str) -> dict[str, Any] | None:
@@ -161,33 +164,60 @@ def _identity(value: object) -> Any:
         return ("is", id(value))
 
 
-def _counted(value: Any) -> Any:
+def _counted(value: Any, module: str = "") -> Any:
     kind = plain_type(value)
     if kind in _LEAVES:
         return (kind.__name__, value)
-    if kind not in CONTAINERS and kind not in _FIXED:
-        return _identity(value)
-    budget = [_MAX_NODES]
-    content = _content(value, budget, 8)
-    return content if budget[0] >= 0 else ("is", id(value), len(value))
+    look = _Content(module)
+    content = look.of(value, 8)
+    if look.budget >= 0:
+        return content
+    return ("is", id(value), len(value)) if kind in CONTAINERS or kind in _FIXED else _identity(value)
 
 
-def _content(value: Any, budget: list[int], depth: int) -> Any:
-    budget[0] -= 1
-    kind = plain_type(value)
-    if kind in _LEAVES:
-        return (kind.__name__, value)
-    if kind not in CONTAINERS and kind not in _FIXED:
-        return _identity(value)
-    if budget[0] < 0 or depth == 0 or len(value) > _MAX_NODES:
-        return ("is", id(value), len(value))
-    head = (kind.__name__, id(value))
-    if kind in _MAPPINGS:
-        return (*head, *(_content(v, budget, depth - 1) for pair in list(value.items()) for v in pair))
-    if kind is set or kind is frozenset:
-        plain = all(plain_type(v) in _LEAVES for v in value)
-        return (*head, frozenset((type(v).__name__, v) for v in value) if plain else hash(frozenset(value)))
-    return (*head, *(_content(v, budget, depth - 1) for v in list(value)))
+def is_seen_whole(value: object, module: str) -> bool:
+    """Tell whether a look sees whatever may change in an instance of the module's own package."""
+    if state_of(value, module) is None:
+        return False
+    look = _Content(module)
+    look.of(value, 8)
+    return look.whole and look.budget >= 0
+
+
+class _Content:
+    """One look at what a value holds."""
+
+    def __init__(self, module: str) -> None:
+        self.budget = _MAX_NODES
+        self.whole = True  # nothing was met of which it only counts which object it is
+        self._module = module
+        self._inside: set[int] = set()  # the instances that are being looked at
+
+    def of(self, value: Any, depth: int) -> Any:
+        self.budget -= 1
+        kind = plain_type(value)
+        if kind in _LEAVES:
+            return (kind.__name__, value)
+        if kind not in CONTAINERS and kind not in _FIXED:
+            state = state_of(value, self._module) if self._module else None
+            if state is None or depth == 0 or id(value) in self._inside:
+                # What a module defines beside its values is looked at by itself.
+                self.whole &= id(value) in self._inside or isinstance(value, _DEFINED)
+                return _identity(value)
+            self._inside.add(id(value))
+            content = self.of(state, depth - 1)
+            self._inside.discard(id(value))
+            return (*_identity(value), content)
+        if self.budget < 0 or depth == 0 or len(value) > _MAX_NODES:
+            self.whole = False
+            return ("is", id(value), len(value))
+        head = (kind.__name__, id(value))
+        if kind in _MAPPINGS:
+            return (*head, *(self.of(v, depth - 1) for pair in list(value.items()) for v in pair))
+        if kind is set or kind is frozenset:
+            plain = all(plain_type(v) in _LEAVES for v in value)
+            return (*head, frozenset((type(v).__name__, v) for v in value) if plain else hash(frozenset(value)))
+        return (*head, *(self.of(v, depth - 1) for v in list(value)))
 
 
 def settable(pair: tuple[Any, Any]) -> bool:

@@ -6,7 +6,6 @@ namespace. What this class remembers is checked against the head it is given, so
 
 from __future__ import annotations
 
-import fnmatch
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -22,7 +21,7 @@ from durable_nb.capture.groups import NOTHING, Grouping, partition
 from durable_nb.capture.kinds import is_atomic, types_of
 from durable_nb.capture.lazy import LazyNames, connect
 from durable_nb.capture.looking import Captured, Look, Made, Memory, Names
-from durable_nb.capture.naming import OUT, LiveNames
+from durable_nb.capture.naming import OUT, LiveNames, wanted
 from durable_nb.capture.packing import Packed, Packer
 from durable_nb.capture.pickler import quiet
 from durable_nb.capture.reducers import Loader, Plugin, load, troubles
@@ -38,6 +37,8 @@ _PROCESS_OBJECTS = (
     *(("sys", name) for name in ("path", "argv", "modules", "stdout", "stderr", "stdin", "meta_path", "path_hooks")),
     ("os", "environ"),
 )
+# An object, the module and attribute where it is, and the variable that an import bound to it, if one did.
+Owned = tuple[object, str, str, str]
 ARRIVED = CheckpointId("arrived")  # stands for a checkpoint in a look that nothing is stored of
 
 
@@ -50,14 +51,14 @@ class NamespaceCapture:
         *,
         hidden: Callable[[], Mapping[str, Any]],
         out: Callable[[], Mapping[str, Any]],
-        imported: Callable[[], Mapping[str, tuple[str, str]]] = dict,
+        owned: Callable[[], Iterable[Owned]] = tuple,
         held: Callable[[], Iterable[Any]] = tuple,
     ) -> None:
-        """`imported` tells which names still are what `from module import attribute` bound, by name.
+        """`owned` tells which objects are modules', and so stay the ones in use, whoever holds them.
 
         `held` gives the values that the shell holds beside the namespace and `Out`, once for each time it does.
         """
-        self._imported, self._held = imported, held
+        self._owned, self._held = owned, held
         self._namespace, self._hidden, self._out = namespace, hidden, out
         self._live = LiveNames(namespace, hidden, out)
         # Which plug-ins there are is found out by the first look, not on the way to the first cell.
@@ -91,7 +92,7 @@ class NamespaceCapture:
         `beside` are the definitions that they are made of, whatever their names are bound to by now. For the thread
         that loaded them: nothing that other looks use is touched. `marked` is known of memory that was read for them.
         """
-        aside = NamespaceCapture(self._namespace, hidden=self._hidden, out=self._out, imported=self._imported)
+        aside = NamespaceCapture(self._namespace, hidden=self._hidden, out=self._out, owned=self._owned)
         aside._memory.adopted = {name: manifest.names[name].version for name in values}
         look = Look(aside._memory, manifest, ARRIVED, "", values, aside._print_of)
         atoms, rest = look.split()
@@ -140,7 +141,7 @@ class NamespaceCapture:
         self.lazy.load(self.lazy.torn())
         everything, pending = self._names_now()
         stored = head.names if head is not None else {}
-        unwanted = {n for n in everything if not _wanted(n, include, exclude)} if include or exclude else set()
+        unwanted = {n for n in everything if not wanted(n, include, exclude)} if include or exclude else set()
         left = self._left_out.intersection(everything).difference(written)
         left |= {n for n in unwanted if n not in stored or n in written}
         captured = self._look(head, checkpoint_id, made_by, everything, left, touched, pending, audit=audit)
@@ -222,9 +223,12 @@ class NamespaceCapture:
         if plugin is not self._codec.plugin:
             self._codec = Codec(self._namespace, plugin)
         # What a module owns stays the module's: a copy would no longer be the object that the module itself uses.
-        asked = {n: at for n, at in self._imported().items() if n in names and n not in definitions.foreign}
-        imported = {n: at for n, at in asked.items() if not _is_made(at[0])}
-        theirs = [(names[n], at) for n, at in imported.items() if _is_owned(names[n])]
+        theirs = [
+            (value, (module, attribute))
+            for value, module, attribute, name in self._owned()
+            if (not name or (name in names and name not in definitions.foreign and _is_owned(value)))
+            if not _is_made(module)
+        ]
         theirs += [
             (held, (module, name))
             for module, name in _PROCESS_OBJECTS
@@ -442,9 +446,3 @@ def _is_owned(value: object) -> bool:
     # A finder of the notebook makes modules inside packages that are not the notebook's.
     made = issubclass(type(value), types.ModuleType) and runtime_modules.is_made(value, named=True)
     return not made and not is_atomic(value)
-
-
-def _wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
-    if include and not any(fnmatch.fnmatchcase(name, pattern) for pattern in include):
-        return False
-    return not any(fnmatch.fnmatchcase(name, pattern) for pattern in exclude)

@@ -6,17 +6,18 @@ what is known of a name is kept, and only new names are looked at one by one. No
 
 from __future__ import annotations
 
+import fnmatch
 import operator
 import re
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from durable_nb.capture import runtime_modules
 from durable_nb.capture.codec import Failed
 from durable_nb.capture.isolate import type_name
 
-__all__ = ["OUT", "LiveNames", "UserNames"]
+__all__ = ["OUT", "LiveNames", "UserNames", "wanted"]
 
 OUT: Final = re.compile(r"Out\[(\d+)\]")
 
@@ -131,3 +132,10 @@ def _is_shells(name: str, value: Any, results: Callable[[], Mapping[str, Any]]) 
         # A person's own `_` (a loop variable, gettext) is a variable; the last results are not.
         return (type(value) is str and not value) or any(value is one for one in results().values())
     return False
+
+
+def wanted(name: str, include: Sequence[str], exclude: Sequence[str]) -> bool:
+    """Tell whether the patterns ask for a name to be saved."""
+    if include and not any(fnmatch.fnmatchcase(name, pattern) for pattern in include):
+        return False
+    return not any(fnmatch.fnmatchcase(name, pattern) for pattern in exclude)

@@ -207,15 +207,17 @@ class ProcessState:
         """Return what variables of these types lose although they are stored, such as a figure's event callbacks."""
         return partial_losses(namespace, kinds)
 
-    def imported(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-        """Return the variables that are still what a `from module import attribute` bound, with where that is.
+    def owned(self, namespace: Mapping[str, Any]) -> list[tuple[object, str, str, str]]:
+        """Return objects that belong to modules: each with module and attribute, and the variable that an import bound.
 
-        A mutable object among them belongs to its module: stored as a copy, it would no longer be the one in use.
+        Stored as a copy, such an object would no longer be the one in use. The variables are those that still are what
+        `from module import attribute` bound; of local modules there is also what no variable is an import of.
         """
-        found = {**self._modules.references(namespace), **self._imports.references(namespace)}
+        found = self._imports.references(namespace)
         # What was changed in place is not what an import makes any more: it comes back as a value of the notebook's.
         changed = {module: self._modules.changed(module) for module, _ in found.values()}
-        return {name: at for name, at in found.items() if at[1] not in changed[at[0]]}
+        bound = [(namespace[n], *at, n) for n, at in found.items() if at[1] not in changed[at[0]]]
+        return [*self._modules.objects(), *bound]
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all components that there can be, in the order of restoring."""

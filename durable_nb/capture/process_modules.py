@@ -189,7 +189,7 @@ class _Baseline:
 
     spec: Any
     values: dict[str, Any]
-    same: frozenset[str]  # containers that every import makes alike
+    owned: tuple[str, ...]  # what every import makes alike, as far as can be told
 
 
 class LocalModules:
@@ -253,19 +253,20 @@ class LocalModules:
             ]
         return self._local
 
-    def references(self, namespace: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-        """Return {variable: (module, attribute)} of variables that are a container which an import makes alike."""
-        theirs: dict[int, tuple[str, str]] = {}
+    def objects(self) -> list[tuple[object, str, str, str]]:
+        """Return what belongs to a module and is as its import made it: the object, module, attribute, and no variable.
+
+        These are containers that an import makes alike, and instances of the package's own classes of which a look
+        sees every change. Whoever holds one of them goes on holding the module's: a copy would not be in use.
+        """
+        found = []
         for name in self._locals():
-            if (baseline := self._baselines.get(name)) is None or name not in sys.modules:
-                continue
-            space = vars(sys.modules[name])
-            for attribute in baseline.same:
-                value = space.get(attribute)
-                known = type(value) in module_values.CONTAINERS
-                if known and module_values.frozen(value) == baseline.values.get(attribute):
-                    theirs[id(value)] = (name, attribute)
-        return {n: theirs[id(v)] for n, v in namespace.items() if id(v) in theirs} if theirs else {}
+            if name in sys.modules and (baseline := self._baselines.get(name)) is not None:
+                changed, space = self._diff(name), vars(sys.modules[name])
+                for attribute in baseline.owned:
+                    if attribute not in changed and attribute in space:
+                        found.append((space[attribute], name, attribute, ""))
+        return found
 
     def base(self, mark: Any) -> Any:
         return {}
@@ -352,4 +353,6 @@ def _differing(module: ModuleType, before: Mapping[str, Any]) -> dict[str, tuple
 
 def _baseline(module: ModuleType, written: Mapping[str, Any]) -> _Baseline:
     values = {**module_values.values(module), **written}
-    return _Baseline(getattr(module, "__spec__", None), values, module_values.alike(module))
+    space = list(vars(module).items())
+    whole = (n for n, v in space if n in values and module_values.is_seen_whole(v, module.__name__))
+    return _Baseline(getattr(module, "__spec__", None), values, (*module_values.alike(module), *whole))

@@ -12,7 +12,7 @@ from durable_nb.capture.access import code_hash
 from durable_nb.engine.effects import CellRequest, Decision
 from durable_nb.engine.inputs import Present
 from durable_nb.engine.processes import digests
-from durable_nb.engine.replay import Place
+from durable_nb.engine.replay import OF_MODULES, Place
 from durable_nb.engine.saving import know_everything
 from durable_nb.errors import DurableError, UsageError
 from durable_nb.history import Record
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["decide"]
 
-_OF_MODULES = frozenset({"modules", "patches"})  # what cells set in modules and classes, where it can be set again
 MAX_CANDIDATES = 50  # a cell run a thousand times is compared with its newest attempts only
 
 
@@ -92,7 +91,7 @@ def _take_back(engine: Engine, record: Record) -> None:
     restored = engine.workflow.manifest(last.checkpoint_id)
     since = {c for r in run.records if r.seq >= engine.life_seq for c in r.process_changed}
     since = since.union(*(one.process_changed for one in engine.in_flight))
-    for component in _OF_MODULES & set(record.process_changed) - since:
+    for component in OF_MODULES & set(record.process_changed) - since:
         if _digest(head, component) != _digest(restored, component):
             continue
         parent = engine.workflow.manifest(record.checkpoint_id).parent

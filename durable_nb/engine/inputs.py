@@ -412,7 +412,8 @@ class Present:
     def module_differs(self, module: str, digest: str) -> str | None:
         if module == EFFECTS:
             # Who goes on in the middle has met no such cell yet, which says nothing.
-            same = self.engine.replay.effects in ("", digest)
+            replay = self.engine.replay
+            same = replay.effects == digest or not (replay.effects or replay.from_top)
             return None if same else "cells above that change modules are others, or edited"
         return None if module_digest(module) == digest else f"module {module} was edited"
 

@@ -10,14 +10,18 @@ loads what the places say. Used by the engine alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import PurePath
+from typing import Any
 
 from durable_nb.history import Record
 from durable_nb.model import CheckpointId, Json, Manifest
 
-__all__ = ["Place", "Replay"]
+__all__ = ["OF_MODULES", "Place", "Replay"]
+
+OF_MODULES = frozenset({"modules", "patches"})  # what cells set in modules and classes, where it can be set again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +87,15 @@ class Replay:
         if first is not None and (code_hash == first.code_hash or (cell_id is not None and cell_id == first.cell_id)):
             self.from_top = True
 
-    def ran(self, code_hash: str, outside_effects: Collection[str]) -> None:
-        """Note that a cell has run, and what it does beside its variables.
+    def did(self, code_hash: str, read: Mapping[str, Any], outside_effects: Collection[str], changed: Set[str]) -> None:
+        """Note that a cell of this life, run or skipped, did what it did to modules or beside the namespace, if so.
 
-        Such cells run in each life, and so who reads what they did finds the same ones before it, or others.
+        `read` are the versions of the names that it read, `changed` the components of process state. Who reads what
+        such cells did finds the same ones before it, or others.
         """
-        if outside_effects:
-            self.effects = hashlib.sha256(f"{self.effects} {code_hash}".encode()).hexdigest()
+        if outside_effects or not OF_MODULES.isdisjoint(changed):
+            told = json.dumps([self.effects, code_hash, sorted(read.items())])
+            self.effects = hashlib.sha256(told.encode()).hexdigest()
 
     def stands_for_another(self, seq: int, who: str | None) -> bool:
         """Tell whether the attempt that ended there stood for another cell in this life; `who` is its name or id."""
@@ -116,6 +122,7 @@ class Replay:
     def take(self, record: Record, after: Manifest, cell_id: str | None = None, name: str = "") -> None:
         """Note what the record's attempt left behind, and for which cell it stands."""
         self._stands_for[record.seq] = name or cell_id
+        self.did(record.code_hash, record.inputs.names, record.inputs.outside_effects, set(record.process_changed))
         self._same_ids = self._same_ids or (cell_id is not None and cell_id == record.cell_id)
         self.apart.difference_update(record.changed)
         if not self.from_top and None not in (cell_id, record.cell_id) and cell_id != record.cell_id:

@@ -290,7 +290,7 @@ class Engine:
             started.activity_id, request.options.include, request.options.exclude, self.watch.inputs.access.stores
         )
         found, effects = inputs.after(self, request, self.watch.inputs, late, files, delta)
-        self.replay.ran(self.watch.inputs.code_hash, found.outside_effects)
+        self.replay.did(self.watch.inputs.code_hash, found.names, found.outside_effects, set(process_changed))
         event = started.event or self.append(
             self.draft(
                 "ActivityStarted",

@@ -175,7 +175,7 @@ def _load(ip: Any) -> None:
             ip.user_ns,
             hidden=shell.hidden,
             out=lambda: _results(shell),
-            imported=lambda: process.imported(ip.user_ns),
+            owned=lambda: process.owned(ip.user_ns),
             held=shell.held,
         ),
         process=process,

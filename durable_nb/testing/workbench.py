@@ -59,7 +59,7 @@ class Workbench:
                 self.namespace,
                 hidden=self.shell.hidden,
                 out=dict,
-                imported=lambda: process.imported(self.namespace),
+                owned=lambda: process.owned(self.namespace),
             ),
             process=process,
             kernel_id=life,

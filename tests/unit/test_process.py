@@ -168,7 +168,8 @@ def test_variables_bound_by_from_imports_are_known_until_rebound() -> None:
     namespace: dict[str, Any] = {}
     exec(code, namespace)
     namespace["ascii_letters"] = "other"
-    assert state.imported(namespace) == {"d": ("string", "digits"), "environ": ("os", "environ")}
+    owned = {name: (module, attribute) for _, module, attribute, name in state.owned(namespace) if name}
+    assert owned == {"d": ("string", "digits"), "environ": ("os", "environ")}
 
 
 def test_module_imported_through_a_relative_path_is_found_after_chdir() -> None:
