@@ -184,7 +184,7 @@ def sets_stream(name: str) -> bool:
 
 def _is_own(name: str, namespace: Mapping[str, object]) -> bool:
     value, held = namespace[name], namespace.get("_ih" if name == "In" else "_oh")
-    if name in ("In", "Out"):
+    if held is None or name in ("In", "Out"):
         return held is not None and value is not held
     results = held.values() if isinstance(held, dict) else ()
     return not (type(value) is str and not value) and not any(value is one for one in results)

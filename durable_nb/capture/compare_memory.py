@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from durable_nb.capture.reducers.polars import address_range
+
 __all__ = ["Span", "overlaps", "spans"]
 
 Span = tuple[int, int]  # addresses: of the first byte, and behind the last
@@ -38,8 +40,6 @@ def _of_library(value: Any) -> list[Span]:
         strides = [stride * size for stride in value.stride()]
         return [_extent(value.data_ptr(), value.shape, strides, size)]
     if polars is not None and hasattr(polars, "DataFrame") and isinstance(value, polars.DataFrame | polars.Series):
-        from durable_nb.capture.reducers.polars import address_range
-
         columns = value.get_columns() if isinstance(value, polars.DataFrame) else [value]
         return [address_range(column) or (0, 0) for column in columns]
     if arrow is not None and hasattr(arrow, "Buffer") and isinstance(value, arrow.Buffer):

@@ -11,6 +11,7 @@ import builtins
 import contextlib
 import functools
 import io
+import mmap
 import os
 import sys
 import tempfile
@@ -139,13 +140,11 @@ def _open_for_reading(own: str) -> None:
 
     io.open = builtins.open = reading
     os.open = low_reading
-    import mmap  # here, because libraries import it when they map
-
     _map_privately(mmap)
 
 
-def _map_privately(mmap: Any) -> None:
-    real = mmap.mmap
+def _map_privately(module: Any) -> None:
+    real = module.mmap
 
     class Kind(type):
         def __instancecheck__(cls, instance: object) -> bool:
@@ -160,7 +159,7 @@ def _map_privately(mmap: Any) -> None:
                 return real(fileno, length, **more)
             return real(fileno, length, access=mmap.ACCESS_COPY, offset=more.get("offset", 0))
 
-    mmap.mmap = Private
+    module.mmap = Private
 
 
 def _only_reads(database: Any) -> bool:

@@ -148,9 +148,13 @@ def _same_together(engine: Engine, after: Manifest, group: Group) -> bool:
 
     A cell that ran again has left another version of a name, and it may be equal.
     """
-    live = engine.head.names if engine.head else {}
-    if any(n not in live for n in group.names):
-        return False
+    live, met = engine.head.names if engine.head else {}, engine.replay.met
+    for name in group.names:
+        if name not in live:
+            return False
+        version = live[name].version
+        if version != after.names[name].version and (name not in met or met[name][1] != version):
+            return False  # what a cell further down has left
     return engine.capture.same(after, engine.workflow.read_group, list(group.names)) is None
 
 
