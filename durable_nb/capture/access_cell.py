@@ -14,11 +14,13 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from durable_nb.capture import access_rules as rules
+from durable_nb.capture import plainly
 from durable_nb.capture.access_ast import Flow
 
 __all__ = ["ABSENT", "Cell"]
 
 ABSENT = object()
+_is = plainly.is_a
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 _LINE_MAGIC = re.compile(r"^(\s*)(?:([\w.,\s\[\]]+?)\s*=\s*)?(%|!!?)(.*)$")
 _SHELL_NAME = re.compile(r"\$\{?([A-Za-z_]\w*)")
@@ -44,16 +46,13 @@ def _plain_python(text: str) -> str:
     return "\n".join(lines)
 
 
-def _is(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """Do what `isinstance` does without asking the object, whose class may be the notebook's."""
-    return issubclass(type(value), kinds)
-
-
 def _home(value: Any) -> tuple[str, str]:
     """Return the module and the name of a module, class or function, empty for other objects."""
     if _is(value, ModuleType):
         return str(value.__name__), ""
-    if _is(value, (type, FunctionType, BuiltinFunctionType)):
+    if _is(value, type):
+        return plainly.module(value), plainly.name(value)
+    if _is(value, (FunctionType, BuiltinFunctionType)):
         return str(value.__module__), str(value.__name__)
     return "", ""
 
@@ -281,8 +280,8 @@ class Cell(Flow):
             self.use.effects.append(f"{shown} changes something imported")
         elif _is(value, ModuleType) and value.__name__ != "__main__":
             self.use.effects.append(f"{shown} changes the module {value.__name__}")
-        elif _is(value, type) and value.__module__ != "__main__":
-            self.use.effects.append(f"{shown} changes the imported class {value.__qualname__}")
+        elif _is(value, type) and plainly.module(value) != "__main__":
+            self.use.effects.append(f"{shown} changes the imported class {plainly.qualname(value)}")
         elif links == 0 and root.id in self.imported and not _is(value, (int, float, str, bytes, tuple)):
             self.use.effects.append(f"{shown} changes the imported object {root.id}")
 
@@ -324,7 +323,7 @@ class Cell(Flow):
         value = self.namespace.get(made.id)
         if isinstance(added, ast.Call):
             return _is(value, type) and _home(value)[0] == "__main__"
-        return (_home(value)[0] or type(value).__module__) == "__main__"
+        return (_home(value)[0] or plainly.module(type(value))) == "__main__"
 
     # -- magics --------------------------------------------------------------------------------------------------
 

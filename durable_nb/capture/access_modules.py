@@ -14,6 +14,8 @@ import sysconfig
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
+from durable_nb.capture import plainly
+
 __all__ = ["installed_folders", "local_file", "module_digest", "reads_notebook", "with_imports"]
 
 _MAX_PACKAGE_FILES = 5_000
@@ -56,7 +58,8 @@ def _find(name: str) -> str | None:
 def local_file(name: str, *, installed: tuple[str, ...] | None = None) -> str | None:
     """Return the source file of a local module, None when it is built in, installed, or not to be found."""
     module = sys.modules.get(name)
-    path = getattr(module, "__file__", None) if isinstance(module, ModuleType) else None
+    # Not asked by itself: a lazy module would be loaded.
+    path = (plainly.own_dict(module) or {}).get("__file__") if plainly.is_a(module, ModuleType) else None
     if module is None:
         root = name.partition(".")[0]
         if root in sys.stdlib_module_names or root in sys.builtin_module_names:
@@ -121,8 +124,9 @@ def _imports_of_source(path: str, name: str) -> set[str]:
 def _imports_of_loaded(module: ModuleType) -> set[str]:
     found: set[str] = set()
     for value in list(vars(module).values()):
-        owner = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
-        if isinstance(owner, str) and owner != module.__name__:
+        # Not asked by itself: what is worked out when it is first used (a proxy, lazy settings) stays as it is.
+        owner = vars(value).get("__name__") if plainly.is_a(value, ModuleType) else plainly.home(value)
+        if type(owner) is str and owner != module.__name__:
             found.add(owner)
     return found
 
@@ -144,7 +148,7 @@ def with_imports(names: Iterable[str]) -> tuple[str, ...]:
         found.add(name)
         module = sys.modules.get(name)
         todo.extend(_imports_of_source(path, name))
-        if isinstance(module, ModuleType):
+        if module is not None and plainly.is_a(module, ModuleType):
             # Star imports and modules made known at run time are not in the source under their own name.
             todo.extend(_imports_of_loaded(module))
         if "." in name:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from durable_nb.capture import access_rules as rules
+from durable_nb.capture import plainly
 from durable_nb.capture.access_ast import Flow
 from durable_nb.capture.access_cell import ABSENT, Cell
 from durable_nb.capture.outside import (
@@ -91,7 +92,7 @@ class OutsideCell(Cell):
 
     def _note_star(self, module: str) -> None:
         loaded = sys.modules.get(module)
-        for name in self.star_names(module) if isinstance(loaded, ModuleType) else ():
+        for name in self.star_names(module) if plainly.is_a(loaded, ModuleType) else ():
             value = vars(loaded).get(name)
             if is_environment(value) or is_metadata(value) or unseen_reader(value):
                 self.imported[name] = (module, name)
@@ -236,7 +237,7 @@ class OutsideCell(Cell):
     def _note_path_method(self, function: ast.Attribute) -> None:
         value = self.value_of(function.value)
         is_other = value is not ABSENT and not issubclass(type(value), PurePath)
-        if not is_other or (isinstance(value, type) and issubclass(value, PurePath)):
+        if not is_other or (plainly.is_a(value, type) and issubclass(value, PurePath)):
             self._note_presence(function.value, function)
 
     def _path(self, node: ast.expr, depth: int = 0) -> str | None:
@@ -252,7 +253,7 @@ class OutsideCell(Cell):
             parts = [node.left, node.right]
         elif isinstance(node, ast.Call) and not node.keywords and node.args:
             made = self.value_of(node.func)
-            if made is os.path.join or (isinstance(made, type) and issubclass(made, PurePath)):
+            if made is os.path.join or (plainly.is_a(made, type) and issubclass(made, PurePath)):
                 parts = node.args
         texts = [self._path(part, depth + 1) for part in parts] if depth < 5 else []
         known = [text for text in texts if text is not None]

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any, Final
 
 from durable_nb.capture import access_rules as rules
+from durable_nb.capture import plainly
 from durable_nb.capture.access_ast import Use
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_modules import installed_folders, local_file
@@ -57,6 +58,7 @@ _HOLDERS = (
     types.CoroutineType,
     types.AsyncGeneratorType,
 )
+_owner = plainly.module
 _CACHED = type(functools.lru_cache(lambda: None))
 
 
@@ -76,6 +78,7 @@ class Reach:
         self._plain: dict[type, bool] = {}
         self._environment = environment_ids()
         self._members: dict[type, list[Any]] = {}
+        self._attributes: dict[type, bool] = {}
         self._installed: tuple[str, ...] = ()
 
     def follow(self, use: Use, values: Iterable[object] = ()) -> None:
@@ -249,17 +252,19 @@ class Reach:
             self._push(value.__wrapped__, 0)  # type: ignore[attr-defined]
         if depth > MAX_DEPTH:
             return
+        if kind not in self._members:
+            mine = (c for c in plainly.lineage(kind) if _owner(c) == "__main__")
+            self._members[kind] = [plainly.members(c).get(n) for c in mine for n in plainly.slots(c)]
+            self._attributes[kind] = plainly.own_dict_of(kind)
         try:
-            own = object.__getattribute__(value, "__dict__")
+            # What works its `__dict__` out is not asked for it.
+            own = object.__getattribute__(value, "__dict__") if self._attributes[kind] else None
         except AttributeError:
             own = None
         if type(own) is dict:
             self._push_all(list(own.values()), depth + 1)
-        if kind not in self._members:
-            mine = (c for c in kind.__mro__ if _owner(c) == "__main__")
-            self._members[kind] = [c.__dict__.get(n) for c in mine for n in _slots(c)]
         for member in self._members[kind]:
-            if isinstance(member, types.MemberDescriptorType):
+            if type(member) is types.MemberDescriptorType:
                 try:
                     self._push(member.__get__(value, kind), depth + 1)
                 except AttributeError:
@@ -269,8 +274,8 @@ class Reach:
         if _owner(value) != "__main__":
             self._module(_owner(value))
             return
-        self._push_all(list(vars(value).values()), 0)
-        self._push_all((*value.__bases__, type(value)), 0)
+        self._push_all(list(plainly.members(value).values()), 0)
+        self._push_all((*plainly.bases(value), type(value)), 0)
 
     def _function(self, value: types.FunctionType) -> None:
         attributes = list(value.__dict__.values())
@@ -359,8 +364,9 @@ class Reach:
             if is_method and (len(chain) < 3 or issubclass(type(following), (types.ModuleType, type))):
                 return
             self._use.effects.append(f"{shown} in a function changes the module {value.__name__}")
-        elif issubclass(type(value), type) and value.__module__ != "__main__" and (not is_method or len(chain) > 2):
-            self._use.effects.append(f"{shown} in a function changes the imported class {value.__qualname__}")
+        elif issubclass(type(value), type) and _owner(value) != "__main__" and (not is_method or len(chain) > 2):
+            where = plainly.qualname(value)
+            self._use.effects.append(f"{shown} in a function changes the imported class {where}")
 
     def _local_effects(self, function: types.FunctionType) -> None:
         """Note what a function of a local module leaves behind in that module."""
@@ -372,7 +378,7 @@ class Reach:
         if facts.writes:
             self._use.effects.append(f"{where} changes globals of its module: {', '.join(sorted(facts.writes))}")
         for chain in facts.changed:
-            if chain[0] in own and not (chain[-1] in rules.MUTATORS and isinstance(own[chain[0]], types.ModuleType)):
+            if chain[0] in own and not (chain[-1] in rules.MUTATORS and plainly.is_a(own[chain[0]], types.ModuleType)):
                 self._use.effects.append(f"{where} changes {'.'.join(chain).replace('.[]', '[…]')} of its module")
         for chain in facts.attributes:
             self._attribute(chain, own)
@@ -411,17 +417,7 @@ def _is_plain(kind: type) -> bool:
     if type(kind) is type and kind in _CONTAINERS:
         return True
     others = (*_CONTAINERS, *_DESCRIPTORS, *_HOLDERS, type, types.ModuleType)
-    return not issubclass(kind, others) and type.__getattribute__(kind, "__name__") != "cython_function_or_method"
-
-
-def _owner(kind: type) -> str:
-    module = type.__getattribute__(kind, "__module__")
-    return module if isinstance(module, str) else ""
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    slots = kind.__dict__.get("__slots__", ())
-    return (slots,) if isinstance(slots, str) else tuple(slots)
+    return not issubclass(kind, others) and plainly.name(kind) != "cython_function_or_method"
 
 
 def _code_of(value: Any) -> types.CodeType:

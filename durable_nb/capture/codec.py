@@ -20,14 +20,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
-from durable_nb.capture import rebuild
+from durable_nb.capture import plainly, rebuild
 from durable_nb.capture.borrowing import ARRAY_FROM_BYTES, address_of
 from durable_nb.capture.caches import Entries
 from durable_nb.capture.deep import DeepPickler
 from durable_nb.capture.definitions import Definitions
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.kinds import shared_nans
-from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, no_hash, quiet
+from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, quiet
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
 from durable_nb.chunking import CHUNK_BYTES, PICKLE_CHUNK_BYTES, Marked, digest_of_marks, marks_of
@@ -167,7 +167,9 @@ class Codec:
     def refusal(self, obj: object) -> str | None:
         """Return why a reducer refuses this very object, whatever is inside it."""
         cls = type(obj)
-        if (reason := no_hash(cls)) is not None:
+        if (reason := plainly.refusal(cls)) is not None:
+            return reason
+        if (reason := plainly.closed(obj)) is not None:
             return reason
         reducer = self.plugin.exact.get(cls) or self.plugin.of_subclass(cls)
         denied = denial(cls)
@@ -445,4 +447,4 @@ class _Unpickler(pickle.Unpickler):
 
 def _dill_is_right(value: object) -> bool:
     """Allow dill only where it is right and pickle knows nothing; for files, locks and threads it is wrong."""
-    return f"{type(value).__module__}.{type(value).__qualname__}" in ("builtins.PyCapsule",)
+    return (plainly.module(type(value)), plainly.qualname(type(value))) == ("builtins", "PyCapsule")

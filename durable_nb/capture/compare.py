@@ -79,7 +79,7 @@ def _shape(value: Any, known: Callable[[int], int | None]) -> str:
             digest.update(f"again {seen[id(item)][0]}".encode())
             continue
         seen[id(item)] = (len(seen), item)
-        if isinstance(item, type):
+        if issubclass(type(item), type):
             digest.update(item.__qualname__.encode())
             continue
         try:
@@ -226,7 +226,7 @@ class _Walk:
     @staticmethod
     def _is_landmark(x: Any) -> bool:
         """Tell whether an object that both sides have in common need not be entered."""
-        return isinstance(x, (type, types.ModuleType, types.BuiltinFunctionType))
+        return issubclass(type(x), (type, types.ModuleType, types.BuiltinFunctionType))
 
     def _pair(self, x: Any, y: Any, path: _Path) -> str | None:
         there, back = self._there.setdefault(id(x), id(y)), self._back.setdefault(id(y), id(x))

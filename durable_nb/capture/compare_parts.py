@@ -118,7 +118,7 @@ def _constant_key(value: Any) -> Any:
 def is_pandas(value: Any) -> bool:
     """Tell whether an object is a table, column or index, whose insides pandas shares and copies as it likes."""
     pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series, pandas.Index))
+    return pandas is not None and issubclass(type(value), (pandas.DataFrame, pandas.Series, pandas.Index))
 
 
 def is_expression(kind: type) -> bool:
@@ -141,28 +141,28 @@ def _library(value: Any) -> Parts | None:
     if numpy is not None:
         if kind is numpy.ndarray:
             return _array(value, numpy)
-        if isinstance(value, numpy.dtype):
+        if issubclass(kind, numpy.dtype):
             return Parts(("dtype", repr(value), str(value.str)), shared=False)
-        if isinstance(value, numpy.generic) and not isinstance(value, numpy.void):
+        if issubclass(kind, numpy.generic) and not issubclass(kind, numpy.void):
             return Parts(("numpy", kind.__name__, repr(value.dtype), value.tobytes()), shared=False)
-        if isinstance(value, numpy.ufunc):
+        if issubclass(kind, numpy.ufunc):
             return Parts(("ufunc", value.__name__), shared=False)
         random = sys.modules.get("numpy.random")
         if random is not None:
-            if isinstance(value, random.BitGenerator):
+            if issubclass(kind, random.BitGenerator):
                 return Parts(("bits", kind.__name__), [("state", value.state)])
-            if isinstance(value, random.Generator):
+            if issubclass(kind, random.Generator):
                 return Parts(("generator",), [("bit_generator", value.bit_generator)])
-            if isinstance(value, random.RandomState):
+            if issubclass(kind, random.RandomState):
                 return Parts(("random_state",), [("state", value.get_state(legacy=False))])
     widgets = sys.modules.get("ipywidgets")
-    if widgets is not None and isinstance(value, getattr(widgets, "Widget", ())):
+    if widgets is not None and issubclass(kind, getattr(widgets, "Widget", ())):
         return Parts(("widget",), [("class", kind), ("state", described(value))])
     torch = sys.modules.get("torch")
     if (
         torch is not None
         and hasattr(torch, "Tensor")
-        and isinstance(value, torch.Tensor)
+        and issubclass(kind, torch.Tensor)
         and value.layout == torch.strided
     ):
         raw = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
@@ -286,7 +286,7 @@ def _is_plain(proxy: types.MappingProxyType[Any, Any]) -> bool:
 
 def _held(value: Any) -> list[tuple[Any, Any]]:
     """Return the dictionary that a view or an iterator looks at; one that is used up looks at none."""
-    return [("of", obj) for obj in gc.get_referents(value) if isinstance(obj, dict)]
+    return [("of", obj) for obj in gc.get_referents(value) if issubclass(type(obj), dict)]
 
 
 def _is_silent(kind: type) -> bool:
@@ -328,7 +328,7 @@ def _reduced(value: Any) -> Parts:
                     children += [(("key", position), key), (("value", key), item)]
     except Exception as error:
         raise Incomparable(f"{type(error).__name__}: {error}") from error
-    if isinstance(value, BaseException):
+    if issubclass(kind, BaseException):
         children += [("cause", value.__cause__), ("arguments", value.args), ("traceback", value.__traceback__)]
     module = str(kind.__module__)  # classes made at run time may have none
     if module.partition(".")[0] == "pandas" and type(state) is dict:
@@ -354,7 +354,7 @@ def _parts(value: Any) -> Parts:
     take_apart = _KINDS.get(kind)
     if take_apart is not None:
         return take_apart(value)
-    if isinstance(value, type) and issubclass(kind, type):
+    if issubclass(kind, type):
         return _class(value)
     if issubclass(kind, types.ModuleType):
         return _module(value)

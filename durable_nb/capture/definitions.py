@@ -18,7 +18,7 @@ import typing
 from collections.abc import Mapping, Set
 from typing import Any
 
-from durable_nb.capture import caches, foreign, rebuild, runtime_modules
+from durable_nb.capture import caches, foreign, plainly, rebuild, runtime_modules
 from durable_nb.capture.caches import LruCache
 from durable_nb.capture.foreign import codes
 from durable_nb.capture.hooks import hooks
@@ -40,12 +40,14 @@ _NOT_MEMBERS = frozenset(
 
 
 def is_definition(obj: object) -> bool:
-    """Tell whether an object is a function, class, cache wrapper, NewType or type variable."""
-    return issubclass(type(obj), type) or type(obj) in _ATOM_DEFINITIONS
+    """Tell whether an object is a function, class that says what it is, cache wrapper, NewType or type variable."""
+    return plainly.closed(obj) is None if issubclass(type(obj), type) else type(obj) in _ATOM_DEFINITIONS
 
 
 def importable(obj: Any) -> bool:
     """Tell whether `import` and attribute access give this very object in a new process."""
+    if plainly.closed(obj) is not None:
+        return False
     module = getattr(obj, "__module__", None)
     name = getattr(obj, "__qualname__", None) or getattr(obj, "__name__", None)
     if not isinstance(module, str) or module == "__main__" or not isinstance(name, str):
@@ -57,10 +59,10 @@ def importable(obj: Any) -> bool:
         return False
     for part in name.split("."):
         try:
-            found = vars(found).get(part) if isinstance(found, type) else getattr(found, part, None)
+            found = plainly.members(found).get(part) if plainly.is_a(found, type) else getattr(found, part, None)
         except Exception:  # a lazy module may raise anything; then it is not a plain import
             return False
-        if isinstance(found, staticmethod | classmethod):
+        if plainly.is_a(found, staticmethod | classmethod):
             found = found.__func__
     return found is obj and not runtime_modules.is_made(sys.modules[module])
 
@@ -76,12 +78,12 @@ def constants(cls: type) -> dict[int, tuple[str, str]]:
     if cls.__module__ == "__main__" or own_way or cls.__basicsize__ > object.__basicsize__ + 16:
         return {}
     module = sys.modules.get(cls.__module__)
-    if module is None:
+    if module is None or not plainly.own_dict_of(cls):  # what works out its attributes has them elsewhere
         return {}
     return {
         id(value): (cls.__module__, name)
         for name, value in list(vars(module).items())
-        if type(value) is cls and not getattr(value, "__dict__", None)
+        if type(value) is cls and not plainly.own_dict(value)
     }
 
 
@@ -135,7 +137,7 @@ class Definitions:
 
     def _nested(self, path: tuple[str, ...], cls: type, depth: int) -> None:
         for name, value in vars(cls).items():
-            if type(value) is types.FunctionType or issubclass(type(value), type):
+            if plainly.closed(value) is None and issubclass(type(value), (types.FunctionType, type)):
                 # Another name for a method makes it no variable of its own: its class has to stay as it was.
                 known = self.paths.get(id(value))
                 is_alias = known is not None and len(known) == 1 and known[0] != name == value.__name__

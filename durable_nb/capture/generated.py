@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.foreign import Lost
 
 __all__ = ["complete", "complete_enum", "fill_record", "lost_in"]
@@ -42,11 +43,11 @@ def fill_record(record: Any, state: Mapping[str, Any]) -> None:
 
 def lost_in(value: Any, depth: int = 0) -> Iterator[Lost]:
     """Yield what is lost in a member: itself, what it wraps, what its closure holds."""
-    if isinstance(value, Lost):
+    if type(value) is Lost:
         yield value
     if depth > 6:
         return
-    if isinstance(value, Lost | staticmethod | classmethod | FunctionType | property):
+    if plainly.is_a(value, Lost | staticmethod | classmethod | FunctionType | property):
         for inner in _inside(value):
             yield from lost_in(inner, depth + 1)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from durable_nb.capture import inline_dicts, runtime_modules
+from durable_nb.capture import inline_dicts, plainly, runtime_modules
 from durable_nb.capture.cycles import cycles
 from durable_nb.capture.definitions import (
     HEAP_TYPE,
@@ -35,12 +35,12 @@ from durable_nb.capture.kinds import (
     MEMBER,
     MODULE,
     OWN_WAY,
+    REFUSED,
     SKIP,
     TEXT,
     THROUGH,
     Kinds,
     is_atomic,
-    is_hashable,
     shared_nans,
 )
 from durable_nb.capture.process_modules import is_local_module
@@ -144,7 +144,7 @@ class _Walk:
             return
         cls = type(value)
         self.trail = self.trails[name] = Trail()
-        if not is_hashable(cls):
+        if plainly.refusal(cls) is not None or plainly.closed(value) is not None:
             self._passed_over(name)
             return
         kind = self.kinds[cls]
@@ -216,10 +216,14 @@ class _Walk:
             met = set(map(type, refs))
         except Exception:
             self._passed_over(name)
-            refs = [obj for obj in refs if is_hashable(type(obj))]
+            refs = [obj for obj in refs if plainly.refusal(type(obj)) is None]
             met = set(map(type, refs))
+        found = {kinds[cls] for cls in met}
+        if REFUSED in found:
+            self._passed_over(name)
+            met = {cls for cls in met if kinds[cls] != REFUSED}
         self.trail.types |= met
-        if not {kinds[cls] for cls in met} - {SKIP}:
+        if not found - {SKIP}:
             return
         for obj in refs:
             kind = kinds[type(obj)]
@@ -263,11 +267,13 @@ class _Walk:
                 self._own_way(name, obj, frontier)
             elif kind == MODULE:
                 self._module(name, obj, frontier)
+            elif kind == REFUSED:
+                continue
             else:
                 self._first_seen(name, obj)
 
     def _passed_over(self, name: str) -> None:
-        """Note that a name leads to an object whose class is no key: it is not stored, whatever else it leads to."""
+        """Note that a name leads to what is refused for its class: it is not stored, whatever else it leads to."""
         self.trail.everything = True
 
     def own_dict(self, name: str, value: dict[str, Any], instance: Any) -> None:
@@ -312,6 +318,9 @@ class _Walk:
             self.ranges.append((where[0], where[1], name, obj))
 
     def _definition(self, name: str, obj: Any, frontier: list[Any]) -> None:
+        if plainly.closed(obj) is not None:
+            self._passed_over(name)
+            return
         path = self.definitions.path(obj)
         if path is not None:
             self.trail.met(obj)
@@ -320,7 +329,7 @@ class _Walk:
             elif len(path) > 1 and id(obj) not in self.owner:
                 self._by_value(name, obj, frontier)
             return
-        if importable(obj) or (isinstance(obj, type) and not obj.__flags__ & HEAP_TYPE):
+        if importable(obj) or (plainly.is_a(obj, type) and not obj.__flags__ & HEAP_TYPE):
             self.boring[id(obj)] = obj
             if is_local_module(obj.__module__):
                 self.places[obj.__module__, obj.__qualname__] = id(obj)

@@ -11,6 +11,8 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from durable_nb.capture import plainly
+
 __all__ = ["Hooks", "hooks"]
 
 _NAMES = frozenset(
@@ -34,7 +36,7 @@ class Hooks:
 
 def hooks(cls: type, members: Mapping[str, Any]) -> dict[str, Hooks]:
     """Return the beginning of a class's state: the hooks among its members, if it has any."""
-    found = {name: value for name, value in members.items() if name in _NAMES and isinstance(value, _METHODS)}
+    found = {name: value for name, value in members.items() if name in _NAMES and plainly.is_a(value, _METHODS)}
     return {"hooks": Hooks(cls, found)} if found else {}
 
 

@@ -11,8 +11,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from durable_nb.capture import plainly
+
 __all__ = ["owners"]
 
+_flags = vars(type)["__flags__"].__get__  # whatever a metaclass says
 _INLINE_VALUES = 1 << 2  # Py_TPFLAGS_INLINE_VALUES
 _MOST_KEYS = 30  # beyond, CPython keeps the attributes in an ordinary dictionary
 _HIDDEN: bool = sys.version_info >= (3, 13)
@@ -30,12 +33,12 @@ def owners(names: Mapping[str, Any], walked: Iterable[Iterable[Any]]) -> Iterato
         return
     for objects in walked:
         for obj in objects:
-            if not type(obj).__flags__ & _INLINE_VALUES:
+            if not _flags(type(obj)) & _INLINE_VALUES:
                 continue
             held = frozenset(id(part) for part in gc.get_referents(obj) if part is not type(obj))
             for name in wanted.get(held, ()):
                 # To ask any instance would make it a dictionary of its own; this one has one, or is very like it.
-                if object.__getattribute__(obj, "__dict__") is names[name]:
+                if plainly.own_dict(obj) is names[name]:
                     yield name, obj
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.codec import Codec, Failed
 
 __all__ = ["type_name", "where"]
@@ -23,8 +24,8 @@ LOOKED_AT = 10_000
 
 def type_name(obj: object) -> str:
     """Return the full name of an object's type, built-in ones without a module."""
-    cls = type(obj)
-    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+    module, name = plainly.module(type(obj)), plainly.qualname(type(obj))
+    return name if module in ("builtins", "") else f"{module}.{name}"
 
 
 def where(codec: Codec, name: str, value: Any, reason: str) -> tuple[str, str, str]:
@@ -104,23 +105,18 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"[{i}]", v) for i, v in enumerate(list(value)))
     elif issubclass(kind, set | frozenset):
         yield from (("{…}", v) for v in list(value))
-    try:
-        attributes = dict(object.__getattribute__(value, "__dict__"))
-    except (AttributeError, TypeError):
-        attributes = {}
     if not issubclass(kind, type):
-        yield from ((f".{k}", v) for k, v in attributes.items())
-    for cls in kind.__mro__:
-        slots = cls.__dict__.get("__slots__", ())
-        for slot in (slots,) if isinstance(slots, str) else tuple(slots):
-            member: Any = cls.__dict__.get(slot)
+        yield from ((f".{k}", v) for k, v in list((plainly.own_dict(value) or {}).items()))
+    for cls in plainly.lineage(kind):
+        for slot in plainly.slots(cls):
+            member: Any = plainly.members(cls).get(slot)
             if type(member) is types.MemberDescriptorType:
                 try:
                     yield f".{slot}", member.__get__(value)
                 except AttributeError:
                     continue
     for label in ("__self__", "__func__", "func", "__wrapped__"):
-        if kind.__module__ in ("builtins", "functools") and not issubclass(kind, type):
+        if plainly.module(kind) in ("builtins", "functools") and not issubclass(kind, type):
             held = getattr(value, label, None)
             if held is not None:
                 yield f".{label}", held
@@ -139,7 +135,7 @@ def _free_names(value: Any) -> tuple[str, ...]:
 
 def _short(key: Any) -> str:
     # repr() of a user's object runs the user's code, of a huge number takes for ever.
-    if isinstance(key, str) and type(key) is str:
+    if type(key) is str:
         return repr(key if len(key) <= 40 else key[:39] + "…")
     if type(key) is int and -(10**18) < key < 10**18:
         return str(key)

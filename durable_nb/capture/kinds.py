@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.caches import LruCache
 from durable_nb.capture.compare_parts import is_expression
 from durable_nb.capture.definitions import TYPING, constants, importable
@@ -18,7 +19,7 @@ from durable_nb.capture.reducers import Plugin
 
 __all__ = [
     "ATOMIC", "COUNTED", "DEFINITION", "FLOAT", "LARGE_BYTES", "LARGE_ITEMS", "LINK", "MEMBER", "MODULE", "OWN_WAY",
-    "SKIP", "TEXT", "THROUGH", "Kinds", "is_atomic", "is_hashable", "shared_nans", "types_of",
+    "REFUSED", "SKIP", "TEXT", "THROUGH", "Kinds", "is_atomic", "shared_nans", "types_of",
 ]  # fmt: skip
 
 LARGE_BYTES = 1 << 16  # from this size on a shared string is stored once
@@ -26,7 +27,7 @@ LARGE_ITEMS = 1000  # from this number of items on a shared tuple or frozen set 
 ATOMIC = frozenset({int, bool, type(None), float, str, bytes, complex, type(...), type(NotImplemented), range})
 
 # How the walk treats objects of a type.
-SKIP, TEXT, FLOAT, LINK, THROUGH, DEFINITION, MEMBER, OWN_WAY, MODULE = range(9)
+SKIP, TEXT, FLOAT, LINK, THROUGH, DEFINITION, MEMBER, OWN_WAY, MODULE, REFUSED = range(10)
 
 _SKIPPED: tuple[type, ...] = (
     types.CodeType,
@@ -62,18 +63,6 @@ COUNTED = frozenset({tuple, frozenset})
 _IMMUTABLE_MODULES = frozenset({"_abc", "datetime", "decimal", "fractions", "pathlib", "re", "uuid", "zoneinfo"})
 _DTYPES = frozenset({"dtype", "ExtensionDtype"})
 _SHELL_MODULES = ("ipykernel.", "IPython.core.interactiveshell", "IPython.terminal.", "zmq.", "tornado.")
-
-
-def is_hashable(cls: type) -> bool:
-    """Tell whether a class can be a key: not one whose metaclass defines `__eq__` and no `__hash__`, or a broken one.
-
-    Objects of such a class are neither followed nor stored, so that the rest of the notebook is.
-    """
-    try:
-        hash(cls)
-    except Exception:
-        return False
-    return True
 
 
 def is_atomic(value: object) -> bool:
@@ -116,6 +105,8 @@ class Kinds(dict[type, int]):
         return kind
 
     def _classify(self, cls: type) -> int:
+        if plainly.refusal(cls) is not None:
+            return REFUSED
         if cls is str or cls is bytes:
             return TEXT
         if cls is float:

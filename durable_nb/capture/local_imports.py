@@ -6,6 +6,7 @@ a loader that it watched is the plain one again once its module has run. It goes
 
 from __future__ import annotations
 
+import logging
 import sys
 import threading
 import weakref
@@ -16,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 __all__ = ["Listener", "watch_imports"]
 
+_log = logging.getLogger(__name__)
 _F = TypeVar("_F", bound=Callable[..., None])
 
 
@@ -40,6 +42,15 @@ def _unseen(function: _F) -> _F:
     code = function.__code__
     function.__code__ = code.replace(co_filename="<frozen importlib._bootstrap_external>")
     return function
+
+
+def _told(tell: Callable[[], Any]) -> Any:
+    """Tell a listener; None if that fails: the import is the user's, and nothing of ours may stop it."""
+    try:
+        return tell()
+    except Exception:
+        _log.debug("An import of local modules was not taken note of.", exc_info=True)
+        return None
 
 
 class _Loader(SourceFileLoader):
@@ -87,13 +98,15 @@ class _Watch:
             if running is not None:
                 running.append(module)
             return
-        before, self._thread.running = listener.import_begins(), list[ModuleType]()
+        before = _told(listener.import_begins)
+        self._thread.running = list[ModuleType]()
         try:
             loader.exec_module(module)
             self._thread.running.append(module)
         finally:
             ran, self._thread.running = self._thread.running, None
-            listener.import_ends(before, ran)
+            if before is not None:
+                _told(lambda: listener.import_ends(before, ran))
 
 
 def watch_imports(listener: Listener) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from durable_nb.capture import plainly
 from durable_nb.capture.codec import Dumped
 from durable_nb.capture.definitions import importable, is_definition
 from durable_nb.capture.isolate import type_name
@@ -234,7 +235,7 @@ class Look:
                 buffers=dumped.buffers,
                 marks=dumped.chunk_marks,
                 deps=dumped.deps,
-                types=tuple(sorted(f"{c.__module__}.{c.__qualname__}" for c in dumped.types)),
+                types=tuple(sorted(f"{plainly.module(c)}.{plainly.qualname(c)}" for c in dumped.types)),
             )
         )
         for name in group:

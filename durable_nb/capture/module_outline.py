@@ -14,7 +14,7 @@ from itertools import chain, repeat
 from types import FunctionType, ModuleType
 from typing import Any
 
-from durable_nb.capture import module_values
+from durable_nb.capture import module_values, plainly
 from durable_nb.capture.trails import OurRef
 
 __all__ = ["Outline"]
@@ -48,7 +48,7 @@ class Outline:
 
     def _collect(self, space: Mapping[str, Any], module: str, path: str) -> None:
         for name, value in list(space.items()):
-            bare: Any = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+            bare: Any = value.__func__ if plainly.is_a(value, staticmethod | classmethod) else value
             if module_values.is_fixed(value):
                 self._held.append(value)
             else:
@@ -57,10 +57,10 @@ class Outline:
             if type(bare) is FunctionType:
                 if bare.__module__ == module:
                     self._functions.append(bare)
-            elif isinstance(bare, type):
-                if bare.__module__ == module and bare.__qualname__ == f"{path}{name}":
-                    self._spaces.append(vars(bare))
-                    self._collect(vars(bare), module, f"{path}{name}.")
+            elif plainly.is_a(bare, type):
+                if module_values.defines(bare, module, f"{path}{name}"):
+                    self._spaces.append(plainly.members(bare))
+                    self._collect(plainly.members(bare), module, f"{path}{name}.")
             elif not name.startswith("__") and (
                 module_values.can_change(bare) or module_values.state_of(bare, module) is not None
             ):

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.trails import OurRef
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "CONTAINERS",
     "alike",
     "can_change",
+    "defines",
     "find",
     "frozen",
     "is_fixed",
@@ -57,22 +59,28 @@ def values(module: ModuleType) -> dict[str, Any]:
                 found[name] = _function(value)
             else:
                 found[name] = frozen(value, module.__name__)
-            if isinstance(value, type) and value.__module__ == module.__name__ and value.__qualname__ == name:
+            if defines(value, module.__name__, name):
                 found.update(_of_class(value, name))
     return found
 
 
+def defines(value: object, module: str, path: str) -> bool:
+    """Tell whether a value is the class that a module defines under a path."""
+    return plainly.is_a(value, type) and (plainly.module(value), plainly.qualname(value)) == (module, path)  # type: ignore[arg-type]
+
+
 def _of_class(cls: type, path: str) -> Iterator[tuple[str, Any]]:
-    for name, value in list(vars(cls).items()):
+    module = plainly.module(cls)
+    for name, value in list(plainly.members(cls).items()):
         # `_name_` and `_abc_...` are kept by Python itself, and change when an enum or a check is used.
         if _is_special(name) or (name.startswith("_") and name.endswith("_")) or name.startswith("_abc_"):
             continue
         # Libraries exchange their own descriptors when a class is first used (columns, relationships, fields).
-        if hasattr(type(value), "__get__") and plain_type(value) not in _METHODS:
+        if plain_type(value) not in _METHODS and plainly.has(type(value), "__get__"):
             continue
-        bare: Any = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-        yield f"{path}.{name}", _function(bare) if _is_own(bare, cls.__module__) else _counted(value, cls.__module__)
-        if isinstance(value, type) and value.__module__ == cls.__module__ and value.__qualname__ == f"{path}.{name}":
+        bare: Any = value.__func__ if plainly.is_a(value, staticmethod | classmethod) else value
+        yield f"{path}.{name}", _function(bare) if _is_own(bare, module) else _counted(value, module)
+        if defines(value, module, f"{path}.{name}"):
             yield from _of_class(value, f"{path}.{name}")
 
 
@@ -84,7 +92,8 @@ def find(module: ModuleType | None, attribute: str) -> Any:
     """Return what is at an attribute or at the attribute of a class, None where nothing is."""
     found: Any = module
     for part in attribute.split("."):
-        found = getattr(found, "__dict__", {}).get(part)
+        held = plainly.members(found) if plainly.is_a(found, type) else plainly.own_dict(found) or {}
+        found = held.get(part)
     return found
 
 
@@ -107,14 +116,10 @@ def state_of(value: object, module: str) -> dict[str, Any] | None:
     cls = type(value)
     if issubclass(cls, type | ModuleType | FunctionType):
         return None
-    home = cls.__module__
-    if not isinstance(home, str) or (home not in _HOLDERS and home.partition(".")[0] != module.partition(".")[0]):
+    home = plainly.module(cls)
+    if home not in _HOLDERS and home.partition(".")[0] != module.partition(".")[0]:
         return None
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return None
-    return held if type(held) is dict else None
+    return plainly.own_dict(value)
 
 
 def _is_own(value: Any, module: str) -> bool:
@@ -202,7 +207,7 @@ class _Content:
             state = state_of(value, self._module) if self._module else None
             if state is None or depth == 0 or id(value) in self._inside:
                 # What a module defines beside its values is looked at by itself.
-                self.whole &= id(value) in self._inside or isinstance(value, _DEFINED)
+                self.whole &= id(value) in self._inside or plainly.is_a(value, _DEFINED)
                 return _identity(value)
             self._inside.add(id(value))
             content = self.of(state, depth - 1)

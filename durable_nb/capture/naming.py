@@ -13,7 +13,7 @@ from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from durable_nb.capture import runtime_modules
+from durable_nb.capture import plainly, runtime_modules
 from durable_nb.capture.codec import Failed
 from durable_nb.capture.isolate import type_name
 
@@ -127,7 +127,7 @@ def _is_always_shells(name: str) -> bool:
 
 def _is_shells(name: str, value: Any, results: Callable[[], Mapping[str, Any]]) -> bool:
     if name in _CALLED:
-        return type(value).__module__.startswith("IPython.") or type_name(value) == "method"
+        return plainly.module(type(value)).startswith("IPython.") or type_name(value) == "method"
     if name in _LAST:
         # A person's own `_` (a loop variable, gettext) is a variable; the last results are not.
         return (type(value) is str and not value) or any(value is one for one in results().values())

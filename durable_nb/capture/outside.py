@@ -13,6 +13,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from durable_nb.capture import access_rules as rules
+from durable_nb.capture import plainly
 
 __all__ = [
     "EVERY_VARIABLE",
@@ -84,11 +85,8 @@ def is_metadata(value: Any) -> bool:
 def _home(value: Any) -> tuple[str, str]:
     kind = type(value)
     if issubclass(kind, type):
-        module, name = type.__getattribute__(value, "__module__"), type.__getattribute__(value, "__name__")
-    elif (
-        issubclass(kind, (FunctionType, BuiltinFunctionType))
-        or type.__getattribute__(kind, "__name__") == "cython_function_or_method"
-    ):
+        module, name = plainly.module(value), plainly.name(value)
+    elif issubclass(kind, (FunctionType, BuiltinFunctionType)) or plainly.name(kind) == "cython_function_or_method":
         module, name = value.__module__, value.__name__
     else:
         return "", ""

@@ -13,7 +13,7 @@ import types
 from functools import cached_property
 from typing import Any
 
-from durable_nb.capture import rebuild
+from durable_nb.capture import plainly, rebuild
 from durable_nb.capture.reducers import Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
@@ -31,7 +31,7 @@ def shared_dict(obj: Any, dicts: frozenset[int]) -> dict[str, Any] | None:
         held: Any = object.__getattribute__(obj, "__dict__")
     except (AttributeError, TypeError):
         return None
-    if id(held) not in dicts or isinstance(obj, type | types.ModuleType):
+    if id(held) not in dicts or plainly.is_a(obj, type | types.ModuleType):
         return None
     if any(type(vars(base).get("__dict__")) is types.MemberDescriptorType for base in type(obj).__mro__):
         raise Unstorable(f"a {type(obj).__qualname__} whose `__dict__` something else holds, too; store a copy of it")
@@ -67,7 +67,7 @@ def describe_left_out(obj: Any, reduced: Any) -> Any:
     func, args, state, items, pairs, setter = (*reduced, None, None, None, None)[:6]
     cls = type(obj)
     said = state[0] if isinstance(state, tuple) and state and isinstance(state[0], dict) else state
-    told = {n for base in cls.__mro__ for n, value in vars(base).items() if isinstance(value, cached_property)}
+    told = {n for base in cls.__mro__ for n, value in vars(base).items() if plainly.is_a(value, cached_property)}
     told |= said.keys() if isinstance(said, dict) else set()
     is_table = any(base.__module__ == _TABLES for base in cls.__mro__)
     held = object.__getattribute__(obj, "__dict__")
@@ -82,7 +82,7 @@ def describe_left_out(obj: Any, reduced: Any) -> Any:
 
 def _lasts(value: Any) -> bool:
     """Can what hangs on a table be pickled? Libraries hang there what cannot be, and rely on its being left out."""
-    if isinstance(value, types.FunctionType | type) or type(value).__module__ == "__main__":
+    if plainly.is_a(value, types.FunctionType | type) or plainly.module(type(value)) == "__main__":
         return True
     try:
         pickle.dumps(value, 5)

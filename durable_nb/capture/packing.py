@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
-from durable_nb.capture import compare
+from durable_nb.capture import compare, plainly
 from durable_nb.capture.codec import CHANGING, Codec, Dumped, Failed
 from durable_nb.capture.definitions import is_definition
 from durable_nb.capture.isolate import type_name, where
@@ -216,7 +216,7 @@ class Packer:
 
         def differs(loaded: Mapping[str, Any]) -> str | None:
             for name, value in live.items():
-                if type(loaded[name]).__qualname__ != type(value).__qualname__:
+                if plainly.qualname(type(loaded[name])) != plainly.qualname(type(value)):
                     return f"it came back as {type_name(loaded[name])} instead of {type_name(value)}"
             if any(is_definition(value) for value in live.values()) or dumped.marks or not _comparable(dumped):
                 # What is rebuilt by value is a new object of its own; only data can be compared with data.
@@ -232,7 +232,7 @@ class Packer:
 
 def _comparable(dumped: Dumped) -> bool:
     """Tell whether equality means something: objects of libraries fill caches when pickled, and may say they differ."""
-    return all(_trusted(cls.__module__) for cls in dumped.types)
+    return all(_trusted(plainly.module(cls)) for cls in dumped.types)
 
 
 def _trusted(module: str) -> bool:

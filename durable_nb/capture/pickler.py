@@ -22,7 +22,7 @@ from functools import partial
 from threading import get_ident
 from typing import Any
 
-from durable_nb.capture import caches, plain_bases, rebuild, runtime_modules, unstated
+from durable_nb.capture import caches, plain_bases, plainly, rebuild, runtime_modules, unstated
 from durable_nb.capture.caches import Entries, LruCache
 from durable_nb.capture.definitions import (
     HEAP_TYPE,
@@ -38,7 +38,7 @@ from durable_nb.capture.own_dicts import describe_left_out, keep_shared, leaves_
 from durable_nb.capture.reducers import Plugin, Sharing, Unstorable
 from durable_nb.capture.reducers.builtins import _make_attribute
 
-__all__ = ["Binding", "GroupPickler", "SpecialPickler", "denial", "no_hash", "quiet"]
+__all__ = ["Binding", "GroupPickler", "SpecialPickler", "denial", "quiet"]
 
 IN_BAND_BYTES = 1024
 Action = Callable[["GroupPickler", Any], Any]
@@ -127,11 +127,13 @@ def _module(pickler: GroupPickler, module: types.ModuleType) -> Any:
 
 
 def _definition(pickler: GroupPickler, obj: Any) -> Any:
+    if (reason := plainly.closed(obj)) is not None:
+        raise Unstorable(reason)
     path = pickler.definitions.path(obj)
     if path is not None and path[0] not in pickler.own:
         pickler.deps.add(path[0])
         return rebuild._main, (path,)
-    if isinstance(obj, type):
+    if plainly.is_a(obj, type):
         if importable(obj):
             return NotImplemented
         if obj.__module__ != "__main__" and (found := _native_type(obj)) is not None:
@@ -262,6 +264,8 @@ def _reducing(reducer: Callable[[Any], Any]) -> Action:
 
 def _classify(cls: type, plugin: Plugin) -> Action:
     """Choose, once per type, how its objects are pickled."""
+    if (reason := plainly.refusal(cls)) is not None:
+        return _reducing(_refusing(reason))
     if cls in _FIXED:
         return _FIXED[cls]
     if cls in plugin.exact:
@@ -287,15 +291,6 @@ def _classify(cls: type, plugin: Plugin) -> Action:
     return _with_attributes if leaves_out(cls) else _native
 
 
-def no_hash(cls: type) -> str | None:
-    """Return why no object of a class is stored that cannot be a key, None for every other class."""
-    try:
-        hash(cls)
-    except Exception as error:
-        return f"its class cannot be asked for its hash, without which nothing pickles it ({error})"
-    return None
-
-
 def denial(cls: type) -> str | None:
     """Return why no object of this type is stored, if that is known by the type alone."""
     for base in cls.__mro__:
@@ -315,7 +310,7 @@ def _refusing(reason: str) -> Callable[[Any], Any]:
 def _has_hooks(cls: type) -> bool:
     for name in ("__reduce_ex__", "__reduce__", "__getstate__", "__getnewargs_ex__", "__getnewargs__"):
         hook = getattr(cls, name, None)
-        if isinstance(hook, types.FunctionType) and hook.__module__ == "__main__":
+        if type(hook) is types.FunctionType and hook.__module__ == "__main__":
             return True
     return False
 
@@ -391,7 +386,7 @@ class GroupPickler(pickle.Pickler):
         try:
             action = self.seen.get(cls)
         except Exception:
-            raise Unstorable(no_hash(cls)) from None
+            raise Unstorable(plainly.refusal(cls)) from None
         if action is None:
             action = self.seen[cls] = self.known.action(cls)
         if action is _native:

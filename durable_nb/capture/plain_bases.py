@@ -55,7 +55,7 @@ def _native(cls: type, base: type, name: str) -> bool:
     if found is getattr(object, name, None) or found is getattr(base, name, None):
         return True
     # What named tuples and counters bring says the same as their base.
-    return isinstance(found, FunctionType) and found.__module__ == "collections"
+    return type(found) is FunctionType and found.__module__ == "collections"
 
 
 def describe(obj: Any) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.process_held import Held, HeldTracker, Lost, live_shell, mine
 from durable_nb.model import Json, Unsaved
 
@@ -28,8 +29,8 @@ def _formatters() -> Mapping[str, Any]:
 
 def _names(table: str, key: Any) -> tuple[str, str] | None:
     """Return module and name of the type that a table's key stands for; None for a single object."""
-    if table == "type_printers" and isinstance(key, type):
-        return (key.__module__, key.__qualname__)
+    if table == "type_printers" and plainly.is_a(key, type):
+        return (plainly.module(key), plainly.qualname(key))
     if table == "deferred_printers" and isinstance(key, tuple):
         return (str(key[0]), str(key[1]))
     return None
@@ -40,7 +41,7 @@ def _walk() -> Iterator[tuple[str, str, Any, Any]]:
     for mime, formatter in _formatters().items():
         for table in _TABLES:
             for key, function in list(getattr(formatter, table, {}).items()):
-                if getattr(function, "__module__", None) == "__main__" or mine(function):
+                if plainly.home(function) == "__main__" or mine(function):
                     yield mime, table, key, function
 
 
@@ -81,7 +82,7 @@ class Formatters(HeldTracker):
         return found
 
     def describe(self, value: Any) -> Json:
-        if isinstance(value, _Nameless):
+        if type(value) is _Nameless:
             raise Lost("it is registered for one object that no name leads to")
         return super().describe(value)
 

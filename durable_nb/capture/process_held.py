@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
-from durable_nb.capture import files_read
+from durable_nb.capture import files_read, plainly
 from durable_nb.capture.codec import Codec, Failed
 from durable_nb.capture.definitions import Definitions, importable
 from durable_nb.capture.foreign import codes
@@ -60,9 +60,9 @@ def mine(obj: Any) -> bool:
         return mine(obj.__self__) or mine(obj.__func__)
     if cls is functools.partial:
         return mine(obj.func)
-    named = obj if cls is types.FunctionType or isinstance(obj, type) else cls
-    module = getattr(named, "__module__", None)
-    return module == "__main__" or (isinstance(module, str) and is_local_module(module))
+    named = cls is types.FunctionType or issubclass(cls, type)
+    module = plainly.home(obj) if named else plainly.module(cls)
+    return module == "__main__" or (module != "" and is_local_module(module))
 
 
 class Held:
@@ -83,12 +83,12 @@ class Held:
             return ["plain", obj]
         if type(obj) is tuple:
             return ["tuple", *(self.describe(item) for item in obj)]
-        if isinstance(obj, type | types.FunctionType | types.BuiltinFunctionType) and importable(obj):
+        if plainly.is_a(obj, type | types.FunctionType | types.BuiltinFunctionType) and importable(obj):
             return ["import", obj.__module__, obj.__qualname__]
         name = self.variable(obj)
         if name:
             return ["name", name]
-        if isinstance(obj, types.MethodType) and getattr(obj.__self__, obj.__name__, None) == obj:
+        if type(obj) is types.MethodType and getattr(obj.__self__, obj.__name__, None) == obj:
             return ["method", self.describe(obj.__self__), obj.__name__]
         return self.by_value(obj)
 
@@ -109,7 +109,7 @@ class Held:
 
     def by_value(self, obj: Any) -> Json:
         """Return what an object can be made of again, bound to the namespace; raises `Lost`."""
-        fixed = isinstance(obj, types.FunctionType)
+        fixed = type(obj) is types.FunctionType
         if fixed and id(obj) in self._known:
             return self._known[id(obj)][1]
         codec = self._codec()
@@ -171,13 +171,13 @@ def _fingerprint(function: types.FunctionType, codec: Codec) -> str:
     held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values(), *cells]
     contents = []
     for value in held:
-        if isinstance(value, types.FunctionType):
+        if type(value) is types.FunctionType:
             contents.append(_fingerprint(value, codec) if value is not function else "itself")
             continue
         try:
             contents.append(codec.dump(("",), {"": value}).digest)
         except Failed:
-            contents.append(type(value).__qualname__)
+            contents.append(plainly.qualname(type(value)))
     text = repr((function.__qualname__, _code(function.__code__), contents))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -195,14 +195,14 @@ def wraps(obj: Any, before: Any) -> bool:
 
     Put back by itself it would pass on to itself as soon as the cell runs again that takes what is there and wraps it.
     """
-    function = obj.__func__ if isinstance(obj, types.MethodType) else obj
-    if isinstance(function, types.FunctionType):
+    function: Any = obj.__func__ if type(obj) is types.MethodType else obj
+    if type(function) is types.FunctionType:
         names = {n for code in (function.__code__, *codes(function.__code__)) for n in code.co_names}
         held = [function.__globals__.get(name) for name in names]
         held += [cell.cell_contents for cell in function.__closure__ or () if cell != types.CellType()]
         held += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     else:
-        held = list(getattr(obj, "__dict__", {}).values())
+        held = list((plainly.own_dict(obj) or {}).values())
     return any(one is before for one in held)
 
 
@@ -219,12 +219,12 @@ def make_way(there: list[Any], restored: list[Any]) -> None:
 
 def _likeness(obj: Any) -> Any:
     """Return what two objects have in common that the same cell made: the cell ran again, in another kernel."""
-    if isinstance(obj, types.MethodType):
+    if type(obj) is types.MethodType:
         return (_likeness(obj.__self__), obj.__name__)
-    if isinstance(obj, types.FunctionType):
+    if type(obj) is types.FunctionType:
         nameless = obj.__name__ == "<lambda>"
         return (obj.__qualname__, repr(_code(obj.__code__)) if nameless else "")
-    return type(obj).__qualname__
+    return plainly.qualname(type(obj))
 
 
 def canonical(value: Json | bytes) -> bytes:
@@ -302,7 +302,10 @@ class HeldTracker(ABC):
                     self._last[key] = (value, mark[key])
             except Lost as lost:
                 mark[key] = None
-                self._why[key] = (type(value).__name__, str(lost.args[0]))
+                self._why[key] = (plainly.name(type(value)), str(lost.args[0]))
+            except Exception as error:  # it is the user's, and was asked for its name; the others are described
+                mark[key] = None
+                self._why[key] = (plainly.name(type(value)), f"it cannot be looked at ({type(error).__name__})")
         return mark
 
     def base(self, mark: Any) -> Any:

@@ -20,6 +20,7 @@ import warnings
 from collections.abc import Mapping, Set
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.process_held import Held, HeldTracker, Lost, make_way, mine, wraps
 from durable_nb.model import Json, Unsaved
 
@@ -76,7 +77,7 @@ class Hooks(HeldTracker):
             if name := self.held.variable(value):
                 return ["name", name]
             raise Lost(f"it leads into a {type(value).__name__} that no variable holds")
-        if isinstance(value, types.BuiltinMethodType) and type(value.__self__) is list:
+        if type(value) is types.BuiltinMethodType and type(value.__self__) is list:
             # A recording of warnings that was begun and not ended: a cell looks for them in this very list.
             if name := self.held.variable(value.__self__):
                 return ["method", ["name", name], value.__name__]
@@ -121,14 +122,14 @@ class Signals(HeldTracker):
 
     def refusal(self, key: str, value: Any) -> str | None:
         before = self._base[signal.Signals[key]]
-        return _WRAPS if callable(before) and not isinstance(before, int) and wraps(value, before) else None
+        return _WRAPS if callable(before) and not plainly.is_a(before, int) and wraps(value, before) else None
 
     def describe(self, value: Any) -> Json:
-        return ["plain", int(value)] if isinstance(value, int) else super().describe(value)
+        return ["plain", int(value)] if plainly.is_a(value, int) else super().describe(value)
 
     def put(self, key: str, value: Any) -> None:
         self._watched = True
-        signal.signal(signal.Signals[key], signal.Handlers(value) if isinstance(value, int) else value)
+        signal.signal(signal.Signals[key], signal.Handlers(value) if plainly.is_a(value, int) else value)
 
     def drop(self, key: str) -> None:
         base = self._base[signal.Signals[key]]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Set
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.process_held import Held, Lost, mine
 from durable_nb.model import Json, Unsaved
 
@@ -144,7 +145,7 @@ class Logging:
             code = self._held.describe(obj)
         except Lost:
             return None
-        if code[0] == "pickle" and not isinstance(obj, logging.Handler):
+        if code[0] == "pickle" and not plainly.is_a(obj, logging.Handler):
             self._codes[id(obj)] = (obj, state, code)
         return code
 

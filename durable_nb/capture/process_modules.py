@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from durable_nb.capture import module_values
+from durable_nb.capture import module_values, plainly
 from durable_nb.capture.local_imports import watch_imports
 from durable_nb.capture.module_outline import Outline
 from durable_nb.capture.module_values import ABSENT as _ABSENT
@@ -64,20 +64,20 @@ class Imports:
         """Return {variable: (module, attribute)} of what `from module import attribute` bound and is still the same."""
         found = {}
         for module in self._starred:
-            theirs = getattr(sys.modules.get(module), "__dict__", {})
+            theirs = plainly.own_dict(sys.modules.get(module)) or {}
             for name in list(theirs.get("__all__") or theirs):
                 if name in namespace and not name.startswith("_") and theirs.get(name, _ABSENT) is namespace[name]:
                     found[name] = (module, name)
         for name, (module, attribute) in self._bound.items():
             value = namespace.get(name, _ABSENT)
-            if value is not _ABSENT and getattr(sys.modules.get(module), attribute, None) is value:
+            if value is not _ABSENT and _gives(sys.modules.get(module), attribute, value):
                 found[name] = (module, attribute)
         return found
 
     def mark(self) -> dict[str, str]:
         for name in (*self._noted, *_LATE):
-            if name not in self._files and isinstance(module := sys.modules.get(name), ModuleType):
-                file = getattr(module, "__file__", None)
+            if name not in self._files and plainly.is_a(module := sys.modules.get(name), ModuleType):
+                file = _file_of(module)
                 self._files[name] = os.path.abspath(str(file)) if _is_local(file, self._foreign) else ""
         return {**self._stored, **{name: file for name, file in self._files.items() if name in sys.modules}}
 
@@ -104,6 +104,25 @@ class Imports:
                 reason = f"it could not be imported: {type(error).__name__}: {error}"
                 problems.append(Unsaved(name=f"import {name}", path="", type="module", reason=reason))
         return problems
+
+
+def _gives(module: Any, attribute: str, value: object) -> bool:
+    """Tell whether a module still gives a value under a name; its own `__getattr__` is asked if it has to be."""
+    try:
+        return getattr(module, attribute, None) is value
+    except Exception:  # what it does is the user's
+        return False
+
+
+def _file_of(module: Any) -> Any:
+    """Return the `__file__` of what is in `sys.modules`; a module is not asked: a lazy one would be loaded."""
+    held = vars(module) if type(module) is ModuleType else plainly.own_dict(module) or {}
+    if "__file__" in held or module is None or plainly.is_a(module, ModuleType):
+        return held.get("__file__")
+    try:
+        return getattr(module, "__file__", None)
+    except Exception:  # anything may be registered as a module
+        return None
 
 
 def _imported(node: ast.AST) -> Iterator[str]:
@@ -165,8 +184,8 @@ def _is_local(file: Any, foreign: tuple[str, ...]) -> bool:
 
 def is_local_module(name: str) -> bool:
     """Tell whether an imported module is a file that its user edits."""
-    file = getattr(sys.modules.get(name), "__file__", None)
-    return isinstance(file, str) and _is_local_file(file)
+    file = _file_of(sys.modules.get(name))
+    return type(file) is str and _is_local_file(file)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -208,6 +227,7 @@ class LocalModules:
         self._changed: dict[str, dict[str, tuple[Any, Any]]] = {}
         # By module, of the last look at it: its baseline, all there is to compare, and what was found.
         self._outlines: dict[str, tuple[_Baseline, Outline, dict[str, tuple[Any, Any]]]] = {}
+        self._unknown: dict[str, str] = {}  # modules that could not be looked at, with the reason
         watch_imports(self)
 
     # --- imports, told by `local_imports` -----------------------------------------------------------------------------
@@ -219,11 +239,17 @@ class LocalModules:
         return {name: self._diff(name) for name in list(self._baselines) if name in sys.modules}
 
     def import_ends(self, before: dict[str, dict[str, tuple[Any, Any]]], modules: Sequence[ModuleType]) -> None:
+        ran = set()
         for module in modules:
-            if sys.modules.get(module.__name__) is module:
-                self._baselines[module.__name__] = _baseline(module, {})
+            name = vars(module).get("__name__")
+            if type(name) is not str or sys.modules.get(name) is not module:
+                continue
+            ran.add(name)
+            # Where that fails the next look says so; the import is the user's, and goes on.
+            self._baselines.pop(name, None)
+            with contextlib.suppress(Exception):
+                self._baselines[name] = _baseline(module, {})
         # What a module registers in another one while it is imported is there after the import of a restore.
-        ran = {module.__name__ for module in modules}
         if not any(self._noted(name) for name in ran):
             return
         for name, changed in before.items():
@@ -247,9 +273,7 @@ class LocalModules:
             self._count = len(sys.modules)
             loaded = list(sys.modules.items())
             self._local = [
-                n
-                for n, m in loaded
-                if n != "__main__" and isinstance(file := getattr(m, "__file__", None), str) and _is_local_file(file)
+                n for n, m in loaded if n != "__main__" and type(file := _file_of(m)) is str and _is_local_file(file)
             ]
         return self._local
 
@@ -318,14 +342,34 @@ class LocalModules:
             for module, attributes in self._changed.items()
             for attribute, pair in attributes.items()
             if module in sys.modules and not module_values.settable(pair)
+        ] + [
+            Unsaved(
+                name=name,
+                path="",
+                type="module",
+                reason=f"it cannot be looked at ({why}): what cells change in it is not kept, and not known",
+            )
+            for name, why in self._unknown.items()
+            if name in sys.modules
         ]
 
     def _diff(self, name: str) -> dict[str, tuple[Any, Any]]:
         module = sys.modules.get(name)
-        if not isinstance(module, ModuleType) or getattr(getattr(module, "__spec__", None), "_initializing", False):
+        if not issubclass(type(module), ModuleType):
+            return {}
+        try:
+            changed = self._look(name, module)  # type: ignore[arg-type]
+        except Exception as error:  # what is in a module is the user's, down to the names of its attributes
+            self._unknown[name] = type(error).__name__
+            return {}
+        self._unknown.pop(name, None)
+        return changed
+
+    def _look(self, name: str, module: ModuleType) -> dict[str, tuple[Any, Any]]:
+        spec = vars(module).get("__spec__")
+        if getattr(spec, "_initializing", False):
             return {}
         baseline = self._baselines.get(name)
-        spec = getattr(module, "__spec__", None)
         if baseline is None or baseline.spec is not spec:
             # It was imported unseen, before or by other means: what its file says is the best that is known.
             baseline = self._baselines[name] = _baseline(module, module_values.written(module))
@@ -345,7 +389,7 @@ def _differing(module: ModuleType, before: Mapping[str, Any]) -> dict[str, tuple
     changed = {}
     for attribute in {*before, *now}:
         pair = (before.get(attribute, _ABSENT), now.get(attribute, _ABSENT))
-        submodule = isinstance(module_values.find(module, attribute), ModuleType)  # importing one binds it
+        submodule = plainly.is_a(module_values.find(module, attribute), ModuleType)  # importing one binds it
         if not submodule and (pair[0] != pair[1] or type(pair[0]) is not type(pair[1])):
             changed[attribute] = pair
     return changed
@@ -355,4 +399,4 @@ def _baseline(module: ModuleType, written: Mapping[str, Any]) -> _Baseline:
     values = {**module_values.values(module), **written}
     space = list(vars(module).items())
     whole = (n for n, v in space if n in values and module_values.is_seen_whole(v, module.__name__))
-    return _Baseline(getattr(module, "__spec__", None), values, (*module_values.alike(module), *whole))
+    return _Baseline(vars(module).get("__spec__"), values, (*module_values.alike(module), *whole))

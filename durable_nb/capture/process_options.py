@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from types import FunctionType
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.process_held import HELD, Held, Lost
 from durable_nb.model import Json, Unsaved
 
@@ -106,7 +107,7 @@ class _OptionPickler(pickle.Pickler):
     """Refuses what lives in the notebook, which is described instead."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if isinstance(obj, type | FunctionType) and getattr(obj, "__module__", None) == "__main__":
+        if plainly.is_a(obj, type | FunctionType) and plainly.home(obj) == "__main__":
             raise pickle.PicklingError(f"{obj.__qualname__} is defined in the notebook")
         return NotImplemented
 

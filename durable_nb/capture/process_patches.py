@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.module_values import plain_type
 from durable_nb.capture.process_held import Held, HeldTracker, Lost, mine
 from durable_nb.capture.process_modules import is_local_module
@@ -77,27 +78,29 @@ def _resolve(node: ast.expr, namespace: Mapping[str, Any]) -> Any:
         return namespace.get(node.id, _ABSENT)
     if isinstance(node, ast.Attribute):
         owner = _resolve(node.value, namespace)
-        if isinstance(owner, type | types.ModuleType):
+        if plainly.is_a(owner, type | types.ModuleType):
             found = inspect.getattr_static(owner, node.attr, _ABSENT)
-            return found.__func__ if isinstance(found, staticmethod | classmethod) else found
+            return found.__func__ if plainly.is_a(found, staticmethod | classmethod) else found
     return _ABSENT
 
 
 def _path(owner: Any) -> str:
-    if isinstance(owner, types.ModuleType):
-        return owner.__name__
+    if plainly.is_a(owner, types.ModuleType):
+        return str(owner.__name__)
+    if plainly.is_a(owner, type):
+        return f"{plainly.module(owner)}.{plainly.qualname(owner)}"
     return f"{owner.__module__}.{owner.__qualname__}"
 
 
 def _foreign(owner: Any) -> bool:
     """Tell whether an owner is a module, class or function that neither the notebook nor a local file makes."""
-    if isinstance(owner, types.ModuleType):
+    if plainly.is_a(owner, types.ModuleType):
         name = owner.__name__
-    elif isinstance(owner, type):
-        name = owner.__module__
-        if hasattr(owner, "class_traits"):
+    elif plainly.is_a(owner, type):
+        name = plainly.module(owner)
+        if plainly.has(owner, "class_traits"):
             return False  # options of IPython and its like
-    elif isinstance(owner, _FUNCTIONS):
+    elif plainly.is_a(owner, _FUNCTIONS):
         if not isinstance(name := owner.__module__, str) or not _is_at_its_path(owner, name):
             return False
     else:
@@ -105,21 +108,23 @@ def _foreign(owner: Any) -> bool:
     inside = sys.modules.get(name)
     if name in ("builtins", "__main__") or inside is None or is_local_module(name):
         return False
-    return not name.startswith("torch.backends") and (not isinstance(owner, types.ModuleType) or inside is owner)
+    return not name.startswith("torch.backends") and (not plainly.is_a(owner, types.ModuleType) or inside is owner)
 
 
 def _is_at_its_path(function: Any, module: str) -> bool:
     """Tell whether a new kernel finds this function where it says that it is."""
     found: Any = sys.modules.get(module)
     for part in function.__qualname__.split("."):
-        found = getattr(found, "__dict__", {}).get(part)
-    return function is (found.__func__ if isinstance(found, staticmethod | classmethod) else found)
+        held = plainly.members(found) if plainly.is_a(found, type) else plainly.own_dict(found) or {}
+        found = held.get(part)
+    return function is (found.__func__ if plainly.is_a(found, staticmethod | classmethod) else found)
 
 
 def _now(owner: Any, attribute: str) -> Any:
-    if attribute in _OF_FUNCTION and isinstance(owner, types.FunctionType):
+    if attribute in _OF_FUNCTION and type(owner) is types.FunctionType:
         return getattr(owner, attribute)
-    return vars(owner).get(attribute, _ABSENT)
+    held = plainly.members(owner) if plainly.is_a(owner, type) else vars(owner)
+    return held.get(attribute, _ABSENT)
 
 
 class Patches(HeldTracker):
@@ -163,7 +168,7 @@ class Patches(HeldTracker):
 
     def _changed(self, place: _Place) -> bool:
         now = _now(place.owner, place.attribute)
-        if isinstance(now, types.ModuleType):
+        if plainly.is_a(now, types.ModuleType):
             return False
         if isinstance(place.owner, types.ModuleType) and place.owner.__name__ in _ELSEWHERE and not _added(place):
             return False
@@ -180,7 +185,7 @@ class Patches(HeldTracker):
             raise Lost("a cell deleted it; a new kernel has it again")
         if value.attribute in _OF_FUNCTION or (plain_type(now) not in _PLAIN and not _added(value)):
             raise Lost("a cell replaced it at run time; a new kernel has the library's own again")
-        if isinstance(now, staticmethod | classmethod):
+        if plainly.is_a(now, staticmethod | classmethod):
             return [type(now).__name__, self.held.describe(now.__func__)]
         if type(now) is property:
             return ["property", *(self.held.describe(f) for f in (now.fget, now.fset, now.fdel, now.__doc__))]
@@ -290,13 +295,13 @@ def _source_around(owner: Any) -> str:
 
 def _at_home(value: Any, owner: Any) -> bool:
     """Tell whether a value is of the package that its owner is of."""
-    wrapped = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+    wrapped: Any = value.__func__ if plainly.is_a(value, staticmethod | classmethod) else value
     wrapped = wrapped.fget if type(wrapped) is property else wrapped
     if mine(value) or mine(wrapped) or plain_type(value) in _PLAIN:
         return False
-    module = getattr(wrapped, "__module__", None)
-    theirs = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
-    return not isinstance(module, str) or module.partition(".")[0] == theirs.partition(".")[0]
+    module = plainly.home(wrapped)
+    theirs = owner.__name__ if isinstance(owner, types.ModuleType) else plainly.home(owner)
+    return module == "" or module.partition(".")[0] == theirs.partition(".")[0]
 
 
 class Registrations(HeldTracker):
@@ -317,7 +322,9 @@ class Registrations(HeldTracker):
         pending, self._pending = self._pending, []
         for node in pending:
             owner = _resolve(node, self.held.namespace)
-            if (isinstance(owner, abc.ABCMeta) or hasattr(owner, "dispatch")) and not mine(owner):
+            # Not asked: it may be anything with a `register`, a proxy that works out what it stands for among others.
+            dispatches = type(owner) is types.FunctionType and "dispatch" in vars(owner)
+            if (plainly.is_a(owner, abc.ABCMeta) or dispatches) and not mine(owner):
                 self._owners[id(owner)] = owner
         found: dict[str, Any] = {}
         for owner in self._owners.values():

@@ -12,6 +12,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.process_held import Held, HeldTracker, live_shell, make_way, mine
 from durable_nb.capture.process_told import Told
 from durable_nb.model import Json, Unsaved
@@ -71,7 +72,7 @@ class Magics(HeldTracker):
         if type(value).__name__ == "MagicAlias":
             return ["alias", value.magic_name, value.magic_kind, value.magic_params]
         magics = sys.modules["IPython.core.magic"].Magics
-        if not isinstance(value, magics):
+        if not plainly.is_a(value, magics):
             return super().describe(value)
         if name := self.held.variable(value):
             return ["name", name]

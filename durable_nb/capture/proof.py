@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.aside import CAN_FORK, aside
 from durable_nb.capture.borrowing import BORROWED
 from durable_nb.capture.codec import Codec, Dumped, Failed
@@ -34,8 +35,8 @@ class Claim:
 
 
 def _says_its_hash(cls: type) -> bool:
-    return isinstance(type.__getattribute__(cls, "__hash__"), types.FunctionType) and (
-        cls.__module__ == "__main__" or is_local_module(cls.__module__)
+    return plainly.is_a(type.__getattribute__(cls, "__hash__"), types.FunctionType) and (
+        plainly.module(cls) == "__main__" or is_local_module(plainly.module(cls))
     )
 
 

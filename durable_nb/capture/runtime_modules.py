@@ -18,6 +18,8 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from durable_nb.capture import plainly
+
 __all__ = ["Elsewhere", "by_value", "is_made", "is_place", "of_library", "place", "reads", "remove"]
 
 _log = logging.getLogger(__name__)
@@ -31,7 +33,7 @@ def _origin(module: Any) -> tuple[dict[str, Any], bool | None]:
     spec = held.get("__spec__")
     loader = getattr(spec, "loader", None) or held.get("__loader__")
     if loader is not None:
-        return held, not _mine(loader if isinstance(loader, type) else type(loader)) or _is_librarys(held)
+        return held, not _mine(loader if plainly.is_a(loader, type) else type(loader)) or _is_librarys(held)
     return held, True if getattr(spec, "submodule_search_locations", None) is not None else None
 
 
@@ -48,10 +50,10 @@ def _is_librarys(held: Mapping[str, Any]) -> bool:
 
 def _mine(obj: Any) -> bool:
     """Tell whether a function or class is of the notebook or of a module that it made."""
-    module = getattr(obj, "__module__", None)
+    module = plainly.home(obj)
     if module == "__main__":
         return True
-    found = sys.modules.get(module) if isinstance(module, str) else None
+    found = sys.modules.get(module)
     return found is not None and module not in sys.stdlib_module_names and is_made(found)
 
 
@@ -131,10 +133,10 @@ class Elsewhere:
         return found
 
     def _is_ours(self, module: Any) -> bool:
-        if isinstance(module, types.ModuleType):
+        if plainly.is_a(module, types.ModuleType):
             return is_made(module)
         # Anything may be registered as a module; what is of a library's class is the library's.
-        return module is not None and _mine(module if isinstance(module, type) else type(module))
+        return module is not None and _mine(module if plainly.is_a(module, type) else type(module))
 
     def _now(self, named: Mapping[int, types.ModuleType]) -> Iterable[tuple[str, Any]]:
         found = {n: sys.modules[n] for n in self._made if n in sys.modules and self._is_ours(sys.modules[n])}
@@ -148,7 +150,7 @@ class Elsewhere:
 def _hooks(attribute: str) -> dict[str, Any]:
     """Return the notebook's entries of a list: those before all others by their place, the rest from the end."""
     entries = getattr(sys, attribute)
-    kinds = [e if isinstance(e, type | types.FunctionType) else type(e) for e in entries]
+    kinds = [e if plainly.is_a(e, type | types.FunctionType) else type(e) for e in entries]
     ours = [_mine(kind) for kind in kinds]
     first = ours.index(False) if False in ours else 0
     return {

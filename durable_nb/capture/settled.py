@@ -16,6 +16,7 @@ from itertools import compress
 from operator import ne
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_rules import EVERYTHING_NAMES, opens_everything
 from durable_nb.capture.closed import References, is_closed, mentions_in
@@ -193,7 +194,8 @@ class Settled:
         for (module, path), where in self._places.items():
             found: Any = sys.modules.get(module)
             for part in path.split("."):
-                found = getattr(found, "__dict__", {}).get(part)
+                held = plainly.members(found) if plainly.is_a(found, type) else plainly.own_dict(found) or {}
+                found = held.get(part)
             if id(found) != where:
                 return False
         return True

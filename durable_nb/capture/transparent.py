@@ -14,6 +14,8 @@ import weakref
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
+from durable_nb.capture import plainly
+
 __all__ = ["Transparent"]
 
 _FRESH: tuple[Any, ...] = ([], (), {}, set(), "", "é", b"", bytearray(), range(0), {}.items(), {}.values())
@@ -78,9 +80,9 @@ def _of_library(module: str) -> bool:
 def _is_python(cls: type) -> bool:
     """Tell whether a class was made by a `class` statement: whatever C brings along shows as methods of its own."""
     for name, value in vars(cls).items():
-        if isinstance(value, _FOREIGN_METHODS) and _owner(value) is cls:
+        if plainly.is_a(value, _FOREIGN_METHODS) and _owner(value) is cls:
             return False
-        if isinstance(value, types.GetSetDescriptorType) and name not in ("__dict__", "__weakref__"):
+        if type(value) is types.GetSetDescriptorType and name not in ("__dict__", "__weakref__"):
             return False
     return "__module__" in vars(cls)
 

@@ -10,6 +10,7 @@ import types
 from functools import cached_property
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.reducers import Unstorable
 
 __all__ = ["guarded"]
@@ -28,7 +29,7 @@ def guarded(obj: Any, reduced: Any) -> tuple[Any, str | None]:
     if not isinstance(reduced, tuple) or len(reduced) < 2 or not isinstance(reduced[1], tuple):
         return reduced, None  # pickle says best what is wrong with it
     function, arguments, *more = reduced
-    bare = isinstance(function, _FREE) and all(value is None or isinstance(value, type) for value in arguments)
+    bare = plainly.is_a(function, _FREE) and all(value is None or plainly.is_a(value, type) for value in arguments)
     if not bare or any(part is not None for part in more):
         return reduced, None
     names = tuple(sorted(_attributes(obj)))
@@ -63,6 +64,6 @@ def _attributes(obj: Any) -> set[str]:
             continue
         found.add(name)
     computed = {
-        name for base in cls.__mro__ for name, value in vars(base).items() if isinstance(value, cached_property)
+        name for base in cls.__mro__ for name, value in vars(base).items() if plainly.is_a(value, cached_property)
     }
     return found - computed

@@ -11,6 +11,7 @@ import sys
 import types
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.foreign import Lost
 
 __all__ = ["missing_in"]
@@ -22,9 +23,9 @@ def missing_in(value: object, namespace: dict[str, Any]) -> str | None:
     todo, seen = [value], set[int]()
     while todo:
         found: Any = todo.pop()
-        if isinstance(found, Lost):
+        if type(found) is Lost:
             return found.reason
-        if id(found) in seen or id(found) in stop or isinstance(found, types.CodeType | types.FrameType):
+        if id(found) in seen or id(found) in stop or plainly.is_a(found, types.CodeType | types.FrameType):
             continue
         seen.add(id(found))
         todo.extend(_held(found, namespace))
@@ -33,11 +34,11 @@ def missing_in(value: object, namespace: dict[str, Any]) -> str | None:
 
 def _held(found: Any, namespace: dict[str, Any]) -> list[Any]:
     """Return what an object of this load holds; what was imported holds nothing of it."""
-    if isinstance(found, types.ModuleType) and sys.modules.get(found.__name__) is found:
+    if plainly.is_a(found, types.ModuleType) and sys.modules.get(found.__name__) is found:
         return []
-    if isinstance(found, type) and getattr(sys.modules.get(found.__module__), found.__name__, None) is found:
+    if plainly.is_a(found, type) and getattr(sys.modules.get(found.__module__), found.__name__, None) is found:
         return []
-    if isinstance(found, types.FunctionType) and found.__globals__ is not namespace:
+    if type(found) is types.FunctionType and found.__globals__ is not namespace:
         module = sys.modules.get(str(found.__globals__.get("__name__")))
         if module is not None and vars(module) is found.__globals__:
             return [found.__defaults__, found.__kwdefaults__, found.__dict__, *(found.__closure__ or ())]

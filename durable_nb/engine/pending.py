@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.access import Access, analyse
 from durable_nb.capture.access_bytecode import CodeFacts, code_facts
 from durable_nb.capture.access_rules import IDENTIFIER
@@ -206,19 +207,19 @@ def prepare(engine: Engine) -> None:
 def _found(namespace: Mapping[str, Any], path: str) -> object:
     value: Any = namespace.get(path.partition(".")[0])
     for part in path.split(".")[1:]:
-        value = vars(value).get(part) if isinstance(value, type) else None
+        value = plainly.members(value).get(part) if plainly.is_a(value, type) else None
     return value
 
 
 def _looks_around(cls: object) -> bool:
     """Tell whether loading an instance may run code that reads or writes globals of the notebook."""
-    if not isinstance(cls, type):
+    if not plainly.is_a(cls, type):
         return True  # a class that no name leads to: it cannot be looked at
-    for base in cls.__mro__:
-        if base.__module__ != "__main__":
+    for base in plainly.lineage(cls):
+        if plainly.module(base) != "__main__":
             continue
         hooks = (*_HOOKS, "__init__") if issubclass(base, BaseException) else _HOOKS
-        for hook in (vars(base).get(name) for name in hooks):
+        for hook in (plainly.members(base).get(name) for name in hooks):
             function = getattr(hook, "__func__", hook)
             code = getattr(function, "__code__", None)
             if code is not None and _asks_for_globals(code_facts(code)):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.kinds import is_atomic
 from durable_nb.history import Record
 
@@ -90,7 +91,7 @@ def _reach(values: Iterable[Any], namespace: dict[str, Any]) -> dict[int, Any]:
     while frontier and len(found) < MOST_OBJECTS:
         new = []
         for obj in frontier:
-            if id(obj) not in found and obj is not namespace and not isinstance(obj, _CLOSED) and not is_atomic(obj):
+            if id(obj) not in found and obj is not namespace and not plainly.is_a(obj, _CLOSED) and not is_atomic(obj):
                 found[id(obj)] = obj
                 new.append(obj)
         frontier = [part for obj in new for part in _parts(obj)]
@@ -98,11 +99,11 @@ def _reach(values: Iterable[Any], namespace: dict[str, Any]) -> dict[int, Any]:
 
 
 def _parts(obj: Any) -> list[Any]:
-    if isinstance(obj, types.FunctionType):
+    if type(obj) is types.FunctionType:
         # Never its globals: those are the namespace, and everything in it.
         return [obj.__closure__, obj.__defaults__, obj.__kwdefaults__, obj.__dict__]
-    if isinstance(obj, type):
-        return list(vars(obj).values()) if obj.__module__ == "__main__" else []
+    if plainly.is_a(obj, type):
+        return list(plainly.members(obj).values()) if plainly.module(obj) == "__main__" else []
     return gc.get_referents(obj)
 
 
@@ -112,6 +113,6 @@ def _touches(value: Any, reached: Mapping[int, Any], namespace: dict[str, Any]) 
 
 
 def _counts(obj: Any) -> bool:
-    if isinstance(obj, type | types.FunctionType):
-        return obj.__module__ == "__main__"
-    return not isinstance(obj, tuple | frozenset | str | bytes)
+    if plainly.is_a(obj, type | types.FunctionType):
+        return plainly.home(obj) == "__main__"
+    return not plainly.is_a(obj, tuple | frozenset | str | bytes)
