@@ -318,9 +318,6 @@ class _Walk:
             self.ranges.append((where[0], where[1], name, obj))
 
     def _definition(self, name: str, obj: Any, frontier: list[Any]) -> None:
-        if plainly.closed(obj) is not None:
-            self._passed_over(name)
-            return
         path = self.definitions.path(obj)
         if path is not None:
             self.trail.met(obj)
@@ -328,6 +325,9 @@ class _Walk:
                 self.deps.setdefault(name, set()).add(path[0])
             elif len(path) > 1 and id(obj) not in self.owner:
                 self._by_value(name, obj, frontier)
+            return
+        if plainly.closed(obj) is not None:  # no path leads to such a class
+            self._passed_over(name)
             return
         if importable(obj) or (plainly.is_a(obj, type) and not obj.__flags__ & HEAP_TYPE):
             self.boring[id(obj)] = obj

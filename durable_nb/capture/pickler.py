@@ -127,12 +127,12 @@ def _module(pickler: GroupPickler, module: types.ModuleType) -> Any:
 
 
 def _definition(pickler: GroupPickler, obj: Any) -> Any:
-    if (reason := plainly.closed(obj)) is not None:
-        raise Unstorable(reason)
     path = pickler.definitions.path(obj)
     if path is not None and path[0] not in pickler.own:
         pickler.deps.add(path[0])
         return rebuild._main, (path,)
+    if (reason := plainly.closed(obj)) is not None:
+        raise Unstorable(reason)
     if plainly.is_a(obj, type):
         if importable(obj):
             return NotImplemented

@@ -95,7 +95,7 @@ def home(value: object) -> str:
 
 def has(cls: type, attribute: str) -> bool:
     """Tell whether objects of a class have an attribute by their class."""
-    return any(attribute in members(base) for base in lineage(cls))
+    return any(attribute in held for held in map(members, lineage(cls)))
 
 
 def slots(cls: type) -> tuple[str, ...]:

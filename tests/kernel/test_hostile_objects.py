@@ -119,6 +119,18 @@ def test_an_import_that_fails_is_the_persons_own(lives: Lives) -> None:
     assert [] == lives.value("__import__('sys').asked")
 
 
+def test_a_module_that_cannot_be_looked_at_is_imported_and_reported(lives: Lives) -> None:
+    """What is no name among its names stops neither the import nor what else is saved; the module is reported."""
+    (lives.folder / "strange.py").write_text("globals()[5] = 1\nn = 1\n")
+    for cell in ("import strange", "x = [strange.n]", "strange.n = 2\nx.append(2)", "import lz"):
+        reply = lives.run(cell)
+        assert "could not" not in said(reply)
+        assert not [o for o in reply.outputs if o["output_type"] in ("stream", "error")], reply
+    assert ["strange"] == lives.value(REPORTED)
+    assert "strange" in lives.kill()
+    assert [1, 2] == lives.value("x")
+
+
 @pytest.mark.parametrize("meta", [META, HIDDEN], ids=["property", "lookup"])
 def test_a_class_that_hides_what_it_is_is_reported_and_all_else_saved(lives: Lives, meta: str) -> None:
     """No cell fails to be saved, nothing of ours is shown, and after a loss all but the class's own is back."""
