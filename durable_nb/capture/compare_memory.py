@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from durable_nb.capture import plainly
 from durable_nb.capture.reducers.polars import address_range
 
 __all__ = ["Span", "overlaps", "spans"]
@@ -23,7 +24,7 @@ def spans(value: Any) -> list[Span]:
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return []  # views of memory are told by the objects that they are views of, then
-    if isinstance(value, numpy.ndarray):
+    if plainly.is_a(value, numpy.ndarray):
         return [_extent(value.__array_interface__["data"][0], value.shape, value.strides, value.itemsize)]
     if type(value) in (bytearray, array.array):
         start = int(numpy.frombuffer(value, numpy.uint8).__array_interface__["data"][0]) if len(value) else 0
@@ -33,16 +34,16 @@ def spans(value: Any) -> list[Span]:
 
 def _of_library(value: Any) -> list[Span]:
     torch, polars, arrow = (sys.modules.get(name) for name in ("torch", "polars", "pyarrow.lib"))
-    if torch is not None and hasattr(torch, "Tensor") and isinstance(value, torch.Tensor):
+    if torch is not None and hasattr(torch, "Tensor") and plainly.is_a(value, torch.Tensor):
         if value.layout != torch.strided:
             return []
         size = value.element_size()
         strides = [stride * size for stride in value.stride()]
         return [_extent(value.data_ptr(), value.shape, strides, size)]
-    if polars is not None and hasattr(polars, "DataFrame") and isinstance(value, polars.DataFrame | polars.Series):
-        columns = value.get_columns() if isinstance(value, polars.DataFrame) else [value]
+    if polars is not None and hasattr(polars, "DataFrame") and plainly.is_a(value, (polars.DataFrame, polars.Series)):
+        columns = value.get_columns() if plainly.is_a(value, polars.DataFrame) else [value]
         return [address_range(column) or (0, 0) for column in columns]
-    if arrow is not None and hasattr(arrow, "Buffer") and isinstance(value, arrow.Buffer):
+    if arrow is not None and hasattr(arrow, "Buffer") and plainly.is_a(value, arrow.Buffer):
         return [(value.address, value.address + value.size)] if value.is_cpu and value.is_mutable else []
     return []
 
