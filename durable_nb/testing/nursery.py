@@ -230,6 +230,10 @@ class _Life:
         if flow is not None:
             with contextlib.suppress(StopIteration):
                 flow.send(BodyOutcome(error=error))
+        if error is not None:
+            # It and its frames hold each other; what is alive through them alone is so by chance.
+            error = flow = None
+            gc.collect()
         trouble = [] if self.bench is None else self.bench.shell.said[before:]
         return {"ran": True, "error": words, "output": _ADDRESS.sub("0x", output), "trouble": trouble}
 

