@@ -286,10 +286,11 @@ class LocalModules:
         found = []
         for name in self._locals():
             if name in sys.modules and (baseline := self._baselines.get(name)) is not None:
-                changed, space = self._diff(name), vars(sys.modules[name])
+                space = vars(sys.modules[name])
                 for attribute in baseline.owned:
-                    if attribute not in changed and attribute in space:
-                        found.append((space[attribute], name, attribute, ""))
+                    value = space.get(attribute)
+                    if module_values.frozen(value, name) == baseline.values[attribute]:
+                        found.append((value, name, attribute, ""))
         return found
 
     def base(self, mark: Any) -> Any:
