@@ -10,8 +10,10 @@ import json
 import os
 import pickle
 import select
+import signal
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -28,6 +30,7 @@ __all__ = ["WRITER", "WriterClient", "WriterGone"]
 
 WRITER = "durable_nb.store.writer"
 _LOOK_S = 0.2
+_WAKE_S = 1.0  # after so long without a word the process is told to go on, should somebody have stopped it
 _END_S = 10.0  # how long the process may take to end after it has said that it will
 
 
@@ -60,6 +63,7 @@ class WriterClient:
         self._death = _pidfd(self.pid)
         self._news: deque[tuple[bytes, Any]] = deque()
         self._ready = False
+        self._heard_s = time.monotonic()
         self._channel.send(b"S", json.dumps(dict(started)).encode())
 
     @property
@@ -111,8 +115,15 @@ class WriterClient:
         poll.register(self._channel, select.POLLIN | (select.POLLOUT if self._channel.waiting else 0))
         if self._death is not None:
             poll.register(self._death, select.POLLIN)
-        poll.poll(timeout_s * 1000)
+        if not poll.poll(timeout_s * 1000) and time.monotonic() - self._heard_s > _WAKE_S:
+            self._wake()
         self._channel.pump()
+
+    def _wake(self) -> None:
+        """Continue the process: a stopped one (SIGSTOP, a debugger) would hold the next cell for ever."""
+        self._heard_s = time.monotonic()
+        if hasattr(signal, "SIGCONT"):
+            self._process.send_signal(signal.SIGCONT)
 
     def end(self) -> None:
         """Return when the process has ended; one that does not is killed, because its journal is about to be used."""
@@ -135,6 +146,7 @@ class WriterClient:
         self._channel.pump()
         while (message := self._channel.take()) is not None:
             kind, payload = message
+            self._heard_s = time.monotonic()
             if kind == b"r":
                 self._ready = True
                 continue

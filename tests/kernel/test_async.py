@@ -251,3 +251,13 @@ def test_a_working_folder_that_is_gone(lives: Lives) -> None:
     lives.run("x = [1]", "import colorsys", f"os.chdir({str(lives.folder)!r})", "x.append(2)")
     lives.kill()
     assert lives.value("x") == [1, 2]
+
+
+def test_a_writer_that_somebody_stopped_goes_on(lives: Lives) -> None:
+    """A cell waits a moment for it, and then has it continue; nothing is lost and nobody has to know."""
+    writer = wait_for_writer(lives)
+    lives.run("x = [1]", HALT.format(writer=writer) + "x.append(2)", "x.append(3)")
+    assert lives.status()["writer_pid"] == writer
+    assert not [kind for kind in event_types(lives) if kind.startswith("Writer")]
+    lives.kill()
+    assert lives.value("x") == [1, 2, 3]
