@@ -302,10 +302,11 @@ class NamespaceCapture:
         """
         wanted = list(manifest.names if names is None else names)
         self._codec = Codec(self._namespace, load(sys.modules))
+        along = {n for name in wanted for n in manifest.groups[manifest.names[name].group_id].names}
 
         def reusable(name: str) -> tuple[object] | None:
-            # Only what was not asked for and is bound live at this very version, or is a definition of equal content.
-            if name in wanted or name in anew:
+            # Only what is not loaded along and is bound live at this very version, or is a definition of equal content.
+            if name in along or name in anew:
                 return None
             self._bring([name], manifest)
             return self._at_version(name, manifest.names[name].version) or self._equal_definition(
