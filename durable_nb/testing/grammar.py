@@ -44,10 +44,6 @@ class Template:
     text: str
 
 
-_CELL = re.compile(r"# --- \[\d+\]( \(plain\))?")
-_DEATH = re.compile(r"# === the kernel dies (.*); the next one restores, then: (.*)")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
     """A cell of a notebook; `durable` says whether it runs as an activity."""
@@ -85,22 +81,6 @@ class Book:
         return "\n".join(lines)
 
     __repr__ = __str__
-
-    @classmethod
-    def read(cls, text: str) -> Book:
-        """Return the notebook that `str` has written."""
-        cells: list[tuple[list[str], bool]] = []
-        deaths: list[Death] = []
-        for line in text.strip().splitlines():
-            if (head := _CELL.fullmatch(line)) is not None:
-                cells.append(([], head[1] is None))
-            elif (death := _DEATH.fullmatch(line)) is not None:
-                middle, run_all = death[1] == "in the middle of it", death[2] == "Run All"
-                deaths.append(Death(at=len(cells) - 1, middle=middle, run_all=run_all))
-            else:
-                cells[-1][0].append(line)
-        written = tuple(Cell(source="\n".join(lines), durable=durable) for lines, durable in cells)
-        return cls(cells=written, deaths=tuple(deaths))
 
 
 def _parse(block: str) -> list[Template]:
