@@ -469,6 +469,7 @@ def looking(*, at_it: bool, kind: Callable[[], Any], look: Callable[[Any], Any])
     ],
 )
 def test_who_looks_at_whose_memory_counts(kind: Callable[[], Any], look: Callable[[Any], Any]) -> None:
+    """Equal values whose memory is shared on one side only are not the same."""
     one, other = (lambda at_it=at_it: looking(at_it=at_it, kind=kind, look=look) for at_it in (True, False))
     try:
         one()

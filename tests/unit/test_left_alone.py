@@ -38,16 +38,19 @@ def in_child(action: Callable[[], Any], own: Path) -> str:
 
 
 def truncated(path: Path) -> None:
+    """Cut a file that was opened without emptying it."""
     with open(path, "r+") as file:
         file.truncate(0)
 
 
 def truncated_low(path: Path) -> None:
+    """Do so by its descriptor."""
     fd = os.open(path, os.O_RDWR)
     os.ftruncate(fd, 0)
 
 
 def through_a_map(path: Path) -> None:
+    """Write through a memory map."""
     import mmap
 
     with open(path, "r+b") as file:
@@ -55,12 +58,14 @@ def through_a_map(path: Path) -> None:
 
 
 def through_numpy(path: Path) -> None:
+    """Write through an array on a memory map."""
     import numpy
 
     numpy.memmap(path, dtype="u1", mode="r+")[:4] = 0
 
 
 def through_a_link(path: Path) -> None:
+    """Write through a link in a folder of one's own."""
     import tempfile
 
     folder = tempfile.mkdtemp()
@@ -70,6 +75,7 @@ def through_a_link(path: Path) -> None:
 
 
 def through_a_linked_folder(path: Path) -> None:
+    """Remove a file by way of a linked folder."""
     import tempfile
 
     folder = tempfile.mkdtemp()
@@ -78,6 +84,7 @@ def through_a_linked_folder(path: Path) -> None:
 
 
 def through_a_hard_link(path: Path) -> None:
+    """Write through another name of the file."""
     import tempfile
 
     folder = tempfile.mkdtemp()
@@ -87,6 +94,7 @@ def through_a_hard_link(path: Path) -> None:
 
 
 def in_a_thread(path: Path) -> None:
+    """Write in another thread."""
     import threading
 
     thread = threading.Thread(target=path.write_text, args=("fresh",))
@@ -95,6 +103,7 @@ def in_a_thread(path: Path) -> None:
 
 
 def replaced(path: Path) -> None:
+    """Put another file in its place."""
     (path.parent / "new").write_text("new")
     os.replace(path.parent / "new", path)
 
@@ -112,6 +121,7 @@ CHANGES: list[Callable[[Path], Any]] = [
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda c: c.__name__)
 def test_files_and_folders_are_as_they_were(tmp_path: Path, change: Callable[[Path], Any]) -> None:
+    """Whatever is tried, content, mode, times and neighbours stay."""
     folder = tmp_path / "theirs"
     folder.mkdir()
     path = folder / "data.txt"
@@ -126,6 +136,7 @@ def test_files_and_folders_are_as_they_were(tmp_path: Path, change: Callable[[Pa
 
 
 def test_descriptors_of_the_kernel_are_not_written_to(tmp_path: Path) -> None:
+    """A log that the kernel has open gets no line from a copy."""
     path = tmp_path / "log.txt"
     with path.open("w") as log:
         log.write("begun\n")
@@ -141,6 +152,7 @@ def test_descriptors_of_the_kernel_are_not_written_to(tmp_path: Path) -> None:
 
 
 def test_databases_are_read_and_not_written(tmp_path: Path) -> None:
+    """A copy may connect to a database and read; it adds no row and makes no file."""
     path = tmp_path / "rows.db"
     with sqlite3.connect(path) as connection:
         connection.execute("create table t (x)")
@@ -163,6 +175,7 @@ def test_databases_are_read_and_not_written(tmp_path: Path) -> None:
 
 
 def test_hdf5_files_are_read_and_not_written(tmp_path: Path) -> None:
+    """So it is with HDF5 files, which are opened in C."""
     h5py = pytest.importorskip("h5py")
     path = tmp_path / "data.h5"
     with h5py.File(path, "w") as file:
@@ -179,6 +192,7 @@ def test_hdf5_files_are_read_and_not_written(tmp_path: Path) -> None:
 
 
 def test_files_are_opened_mapped_and_made_for_oneself(tmp_path: Path) -> None:
+    """What changes nothing of anybody's works: reading, private maps, temporary files."""
     import numpy
 
     path = tmp_path / "numbers"
