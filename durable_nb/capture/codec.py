@@ -27,6 +27,7 @@ from durable_nb.capture.deep import DeepPickler
 from durable_nb.capture.definitions import Definitions
 from durable_nb.capture.groups import Grouping
 from durable_nb.capture.kinds import shared_nans
+from durable_nb.capture.left_alone import original
 from durable_nb.capture.pickler import Binding, GroupPickler, SpecialPickler, denial, quiet
 from durable_nb.capture.reducers import SHARING, Plugin, Sharing, Unstorable
 from durable_nb.capture.whole import missing_in
@@ -39,7 +40,6 @@ CHANGING = "changed size during iteration"
 _C_LIMIT = 10_000  # levels of C recursion that fit the stack of a main thread
 _SHORT = 1000
 _DEEP = 100  # from so many levels on a group is written by the loop, once it was too deep
-
 
 MarkedAt: TypeAlias = Mapping[int, tuple[int, tuple[bytes, ...]]]  # of memory by its address: its size, its marks
 
@@ -436,9 +436,9 @@ class _Unpickler(pickle.Unpickler):
         """Return a global; those of `__main__` through the resolver, because the live one may be another version."""
         if module != "__main__":
             try:
-                return super().find_class(module, name)
+                return original(super().find_class(module, name))
             except AttributeError:
-                # A method that the library gives its classes under other versions of Python only.
+                # A method that a library gives its classes under other Pythons only.
                 if module.partition(".")[0] not in sys.stdlib_module_names:
                     raise
                 return rebuild.missing_of_library(module, name)

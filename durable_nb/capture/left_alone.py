@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 from durable_nb.capture.files_guard import FileRefused, in_folder, writes
 
-__all__ = ["leave_alone"]
+__all__ = ["leave_alone", "original"]
 
 _STARTS: Final = frozenset(
     {"subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile", "os.fork", "os.forkpty",
@@ -46,6 +46,8 @@ _CONTENTS: Final[dict[str, tuple[tuple[int, int | None], ...]]] = {
     "os.setxattr": ((0, None),),
     "os.removexattr": ((0, None),),
 }
+# By the address of what stands for it in the child: what a value that is loaded there refers to.
+_ORIGINALS: Final[dict[int, Any]] = {}
 _NOTHING: Final = ("/dev/null", "/dev/zero", "/dev/tty")
 
 
@@ -61,6 +63,16 @@ def leave_alone(own: str, keep: Collection[int]) -> None:
     _open_for_reading(own)
     _read_databases()
     sys.addaudithook(_refusing(own))
+
+
+def original(found: Any) -> Any:
+    """Return what a global of the child stands for, or itself: values refer to what the kernel has."""
+    return _ORIGINALS.get(id(found), found)
+
+
+def _instead(replacement: Any, of: Any) -> Any:
+    _ORIGINALS[id(replacement)] = of
+    return replacement
 
 
 def _let_go(keep: Collection[int]) -> None:
@@ -138,8 +150,8 @@ def _open_for_reading(own: str) -> None:
             flags &= ~os.O_RDWR
         return low(path, flags, *args, **more)
 
-    io.open = builtins.open = reading
-    os.open = low_reading
+    io.open = builtins.open = _instead(reading, plain)
+    os.open = _instead(low_reading, low)
     _map_privately(mmap)
 
 
@@ -159,7 +171,7 @@ def _map_privately(module: Any) -> None:
                 return real(fileno, length, **more)
             return real(fileno, length, access=mmap.ACCESS_COPY, offset=more.get("offset", 0))
 
-    module.mmap = Private
+    module.mmap = _instead(Private, real)
 
 
 def _only_reads(database: Any) -> bool:
@@ -181,7 +193,7 @@ def _read_databases() -> None:
                 more = {**more, "uri": True}
             return connect(database, *args, **more)
 
-        sqlite.connect = sqlite.dbapi2.connect = reading
+        sqlite.connect = sqlite.dbapi2.connect = _instead(reading, connect)
     if h5f is not None:
         opening = h5f.open
 
@@ -191,4 +203,4 @@ def _read_databases() -> None:
         def refusing(name: Any, *args: Any, **more: Any) -> Any:
             raise FileRefused(f"loading it would write {os.fsdecode(name)}")
 
-        h5f.open, h5f.create = only_reading, refusing
+        h5f.open, h5f.create = _instead(only_reading, opening), _instead(refusing, h5f.create)
