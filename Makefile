@@ -19,8 +19,8 @@ SPEED ?=
 # What to install torch as. Empty: it is not installed (it may be several GB), and its tests are skipped and say so.
 TORCH ?=
 PYTEST := $(BIN)/python -m pytest
-# Tests of one file share fixtures, so a file stays in one worker.
-SPREAD := -n $(WORKERS) --dist loadfile
+# Tests of one file share fixtures, so a file stays in one worker; which files begin, tests/conftest.py says.
+SPREAD := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 SHORT := -m "not nightly"
 DIRS = $(wildcard $(addprefix tests/,$(1)))
 FIND_PYTHON = for p in "$${PYTHON:-}" python3 python3.13 python3.12 python3.11; do \

@@ -160,15 +160,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Lif
 
 
 def points() -> list[object]:
-    """Return the points to kill at, notebook and number of cells: behind every durable one, three in the short form."""
+    """Return the points to kill at, notebook and number of cells: behind every durable one, one in the short form."""
     found = []
     for name in NAMES:
         cells = cells_of(name)
-        short = {len(cells) // 4 + 1, len(cells) // 2 + 1, len(cells) * 3 // 4 + 1}
-        for done in range(2, len(cells) + 1):
-            if not cells[done - 1].durable:
-                continue  # what it did to the shell's history is lost with the kernel, which is what plain cells are
-            marks = [] if done in short else [pytest.mark.nightly]
+        # What a plain cell did to the shell's history is lost with the kernel, which is what plain cells are.
+        durable = [done for done in range(2, len(cells) + 1) if cells[done - 1].durable]
+        for done in durable:
+            marks = [] if done == durable[len(durable) // 2] else [pytest.mark.nightly]
             found.append(pytest.param(name, done, id=f"{Path(name).stem}-{cells[done - 1].name}", marks=marks))
     return found
 

@@ -41,7 +41,7 @@ def graphs(draw: st.DrawFn) -> dict[str, Any]:
     return {f"v{i}": draw(st.one_of(st.sampled_from(pool), ATOMS)) for i in range(draw(st.integers(1, 6)))}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70, deadline=None)
 @given(graphs())
 def test_content_and_aliases_come_back(names: dict[str, Any]) -> None:
     """The restored namespace differs in nothing, and a second look finds nothing changed."""

@@ -120,7 +120,7 @@ def lost() -> Iterator[SimFiles]:
 
 @pytest.mark.timeout(600)
 @settings(
-    max_examples=12,
+    max_examples=6,
     deadline=None,
     suppress_health_check=SLOW,
     derandomize=True,
