@@ -146,6 +146,10 @@ def _open_for_reading(own: str) -> None:
 
     @functools.wraps(low)
     def low_reading(path: Any, flags: int, *args: Any, **more: Any) -> int:
+        # The audit event does not say which folder a path counts from.
+        path = in_folder(path, more.pop("dir_fd", None))
+        if path is None:
+            raise FileRefused("loading it would open a file by the descriptor of its folder")
         if flags & os.O_RDWR and not flags & (os.O_CREAT | os.O_TRUNC | os.O_APPEND) and is_theirs(path):
             flags &= ~os.O_RDWR
         return low(path, flags, *args, **more)
@@ -164,10 +168,9 @@ def _map_privately(module: Any) -> None:
 
     class Private(metaclass=Kind):
         def __new__(cls, fileno: int, length: int, *args: Any, **more: Any) -> Any:
-            names = ("flags", "prot", "access") if hasattr(mmap, "MAP_SHARED") else ("tagname", "access")
-            more = {**dict(zip(names, args, strict=False)), **more}
-            reads = more.get("access") == mmap.ACCESS_READ or not more.get("prot", 2) & getattr(mmap, "PROT_WRITE", 2)
-            if fileno == -1 or reads:
+            more = {**dict(zip(("flags", "prot", "access", "offset"), args, strict=False)), **more}
+            writes_too = more.get("prot", mmap.PROT_WRITE) & mmap.PROT_WRITE
+            if fileno == -1 or more.get("access") == mmap.ACCESS_READ or not writes_too:
                 return real(fileno, length, **more)
             return real(fileno, length, access=mmap.ACCESS_COPY, offset=more.get("offset", 0))
 

@@ -302,7 +302,7 @@ class NamespaceCapture:
         """
         wanted = list(manifest.names if names is None else names)
         self._codec = Codec(self._namespace, load(sys.modules))
-        along = {n for name in wanted for n in manifest.groups[manifest.names[name].group_id].names}
+        along = {n for g in {manifest.names[name].group_id for name in wanted} for n in manifest.groups[g].names}
 
         def reusable(name: str) -> tuple[object] | None:
             # Only what is not loaded along and is bound live at this very version, or is a definition of equal content.

@@ -7,7 +7,7 @@ live name changes; when a function here returns, the head says what the live nam
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from durable_nb.engine import missing, pending, processes, versions
 from durable_nb.engine.missing import Remade
 from durable_nb.engine.processes import GUI
 from durable_nb.errors import DurableError, RestoreError, UnknownName
-from durable_nb.model import CheckpointId, Delta, Json, Manifest, Unsaved, Variable
+from durable_nb.model import CheckpointId, Delta, GroupId, Json, Manifest, Unsaved, Variable
 
 if TYPE_CHECKING:
     from durable_nb.engine.effects import CellRequest
@@ -56,6 +56,7 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
     postponed: list[tuple[Manifest, set[str], dict[str, object]]] = []
     for checkpoint_id, whole in _sources(replay.checkpoints()):
         manifest = engine.workflow.manifest(checkpoint_id)
+        torn = _torn_groups(engine, manifest) if whole else frozenset()
         wanted = [
             name
             for name, place in replay.names.items()
@@ -63,7 +64,7 @@ def settle(engine: Engine, *, reason: str = "replay") -> None:
             and place.version is not None
             and name in manifest.names
             and manifest.names[name].version == place.version
-            and (not whole or all(_is_its_place(engine, n, manifest) for n in _mates(manifest, name)))
+            and manifest.names[name].group_id not in torn
         ]
         for component, place in replay.process.items():
             entry = manifest.process.get(component)
@@ -120,12 +121,9 @@ def _sources(checkpoints: Sequence[CheckpointId]) -> Iterable[tuple[CheckpointId
     return [(checkpoint_id, whole) for whole in (True, False) for checkpoint_id in checkpoints]
 
 
-def _mates(manifest: Manifest, name: str) -> list[str]:
-    """Return the names that share objects with a name in a checkpoint, and the name itself."""
-    group_id = manifest.names[name].group_id
-    return [
-        n for n in manifest.groups[group_id].names if n in manifest.names and manifest.names[n].group_id == group_id
-    ]
+def _torn_groups(engine: Engine, manifest: Manifest) -> Set[GroupId]:
+    """Return the groups of a checkpoint that have a name which is to be another version than it is there."""
+    return {v.group_id for name, v in manifest.names.items() if not _is_its_place(engine, name, manifest)}
 
 
 def settle_for(engine: Engine, request: CellRequest) -> None:

@@ -191,18 +191,6 @@ class Folder:
 """
 
 
-def test_comparing_with_what_was_stored_leaves_files_alone(tmp_path: Path) -> None:
-    """No copy is loaded of what does something when it goes; what cannot be compared counts as another one."""
-    with Lives(tmp_path, durable=False, environ={"DURABLE_NB_RESTORE": "off"}) as lives:
-        make = "folder = Folder()\nheld = [folder]"
-        cells = ["%%durable\n" + ENDS.strip(), "%%durable\n" + make, "%%durable\nn = len(os.listdir(held[0].path))"]
-        lives.run(*cells)
-        lives.kill()
-        lives.run(cells[0], make)
-        lives.run(cells[2])
-        assert lives.value("[os.path.isdir('work'), n]") == [True, 0]
-
-
 FINALIZES = """
 import os, shutil, weakref
 class Folder:
@@ -214,6 +202,7 @@ class Folder:
         weakref.finalize(self, shutil.rmtree, self.path)
 """
 ENDINGS = {
+    "plain": ENDS.strip(),
     "made in a function": "import os\ndef made():\n"
     + textwrap.indent(ENDS.strip() + "\nreturn Folder", "    ")
     + "\nFolder = made()",
@@ -230,7 +219,10 @@ ENDINGS = {
 
 @pytest.mark.parametrize("how", ENDINGS)
 def test_no_copy_that_is_compared_takes_a_folder_with_it(tmp_path: Path, how: str) -> None:
-    """Whatever the class is called, wherever it was made, and however it says what it does when it goes."""
+    """Whatever the class is called, wherever it was made, and however it says what it does when it goes.
+
+    What cannot be compared counts as another one.
+    """
     with Lives(tmp_path, durable=False, environ={"DURABLE_NB_RESTORE": "off"}) as lives:
         make = f"folder = {'Maker' if 'Maker' in ENDINGS[how] else 'Folder'}()\nheld = [folder]"
         cells = [f"%%durable\n{ENDINGS[how]}", f"%%durable\n{make}", "%%durable\nn = len(os.listdir(held[0].path))"]

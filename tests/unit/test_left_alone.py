@@ -64,13 +64,13 @@ def through_numpy(path: Path) -> None:
     numpy.memmap(path, dtype="u1", mode="r+")[:4] = 0
 
 
-def through_a_link(path: Path) -> None:
+def through_a_link(path: Path, link: Callable[[Path, str], None] = os.symlink) -> None:
     """Write through a link in a folder of one's own."""
     import tempfile
 
-    folder = tempfile.mkdtemp()
-    os.symlink(path, folder + "/link")
-    with open(folder + "/link", "w") as file:
+    name = tempfile.mkdtemp() + "/link"
+    link(path, name)
+    with open(name, "w") as file:
         file.write("fresh")
 
 
@@ -85,12 +85,16 @@ def through_a_linked_folder(path: Path) -> None:
 
 def through_a_hard_link(path: Path) -> None:
     """Write through another name of the file."""
+    through_a_link(path, os.link)
+
+
+def from_its_folder(path: Path) -> None:
+    """Empty a file by the descriptor of its folder, from a folder of one's own."""
     import tempfile
 
-    folder = tempfile.mkdtemp()
-    os.link(path, folder + "/link")
-    with open(folder + "/link", "w") as file:
-        file.write("fresh")
+    folder = os.open(path.parent, os.O_RDONLY)
+    os.chdir(tempfile.mkdtemp())
+    os.open(path.name, os.O_WRONLY | os.O_TRUNC, dir_fd=folder)
 
 
 def in_a_thread(path: Path) -> None:
@@ -110,7 +114,7 @@ def replaced(path: Path) -> None:
 
 CHANGES: list[Callable[[Path], Any]] = [
     truncated, truncated_low, through_a_map, through_numpy, through_a_link, through_a_linked_folder,
-    through_a_hard_link, in_a_thread, replaced, os.remove, lambda path: os.chmod(path, 0),
+    through_a_hard_link, from_its_folder, in_a_thread, replaced, os.remove, lambda path: os.chmod(path, 0),
     lambda path: os.utime(path, (0, 0)), lambda path: path.open("a").write("more"),
     lambda path: os.rename(path, path.parent / "other"), lambda path: os.truncate(path, 0),
     lambda path: os.system(f"{sys.executable} -c \"open({str(path)!r}, 'w')\""),
